@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Sizes, hours and the name types that every stack model shares."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from typing import Annotated
+
+from pydantic import AfterValidator, StringConstraints
+
+GIB = 1024**3
+HOURS_PER_DAY = 24
+
+NAME_MAX = 52
+"""Longest name of a workload: Kubernetes appends hashes and ordinals and allows 63 in all."""
+
+Name = Annotated[str, StringConstraints(pattern=r"^[a-z]([-a-z0-9]*[a-z0-9])?$", max_length=NAME_MAX)]
+"""A DNS-1035 label short enough for what Kubernetes derives from it."""
+
+Namespace = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", max_length=63)]
+LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
+DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)]
+
+_QUANTITY = re.compile(r"^(\d+(?:\.\d+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti)?$")
+_FACTOR = {
+    None: Decimal(1),
+    "m": Decimal("0.001"),
+    "k": Decimal(1000),
+    "M": Decimal(1000) ** 2,
+    "G": Decimal(1000) ** 3,
+    "T": Decimal(1000) ** 4,
+    "Ki": Decimal(1024),
+    "Mi": Decimal(1024) ** 2,
+    "Gi": Decimal(1024) ** 3,
+    "Ti": Decimal(1024) ** 4,
+}
+
+
+def quantity(text: str) -> Decimal:
+    """Read a Kubernetes quantity such as `250m` or `4Gi` as cores or bytes.
+
+    Raises:
+        ValueError: not a quantity.
+    """
+    found = _QUANTITY.match(text)
+    if found is None:
+        raise ValueError(f"{text!r} is no Kubernetes quantity. Write for example 250m, 2, 512Mi or 4Gi")
+    return Decimal(found.group(1)) * _FACTOR[found.group(2)]
+
+
+def _is_quantity(text: str) -> str:
+    quantity(text)
+    return text
+
+
+Quantity = Annotated[str, AfterValidator(_is_quantity)]
