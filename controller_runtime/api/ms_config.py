@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from enum import StrEnum
-from types import MappingProxyType
 from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
@@ -194,7 +193,7 @@ class MsControllerConfig(ConfigModel):
     ccae: Ccae | None = None
     enable_dynamic_adjust_timeout_config: Annotated[bool, Field(alias="EnableDynamicAdjustTimeoutConfig")] = False
     controller_backup_cfg: BackupConfig = BackupConfig()
-    fault_recovery_func_dict: Mapping[str, bool] = MappingProxyType({})
+    fault_recovery_func_dict: Mapping[str, bool] = Field(default_factory=dict)
     global_rank_table_file_path: Text
     scaling_rule_file_path: Text = "./conf/elastic_scaling.json"
     cluster_synchronization_seconds: Positive
