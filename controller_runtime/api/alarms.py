@@ -12,7 +12,7 @@ from typing import Annotated
 
 from pydantic import Field
 
-from .base import WireModel
+from controller_runtime.api.base import WireModel
 
 NonEmpty = Annotated[str, Field(strict=True, min_length=1, max_length=4096)]
 Millis = Annotated[int, Field(strict=True, ge=0)]

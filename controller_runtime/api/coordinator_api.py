@@ -13,9 +13,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from .base import WireModel
-from .roles import Label, Role
-from .server_api import MAX_UINT32, Blocks, NodeId, Slots
+from controller_runtime.api.base import WireModel
+from controller_runtime.api.roles import Label, Role
+from controller_runtime.api.server_api import MAX_UINT32, Blocks, NodeId, Slots
 
 REFRESH_PATH: Final = "/v1/instances/refresh"
 OFFLINE_PATH: Final = "/v1/instances/offline"

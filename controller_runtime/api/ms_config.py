@@ -14,7 +14,7 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import ConfigDict, Field, ValidationError, ValidatorFunctionWrapHandler, field_validator
 
-from .base import WireModel
+from controller_runtime.api.base import WireModel
 
 DEFAULT_PATH: Final = "./conf/ms_controller.json"
 

@@ -17,9 +17,8 @@ from annotated_types import Ge, Le, MaxLen, MinLen
 from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
+from controller_runtime.api.ms_config import MANDATORY_LINKS, Ccae, DeployMode, MsControllerConfig, TlsLink
 from controller_runtime.errors import ConfigError
-
-from .ms_config import MANDATORY_LINKS, Ccae, DeployMode, MsControllerConfig, TlsLink
 
 MAX_RATE: Final = 15
 MAX_RATE_SUM: Final = 16

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .ms_config import TlsLink
+from controller_runtime.api.ms_config import TlsLink
 
 
 def manual_sample() -> dict[str, Any]:

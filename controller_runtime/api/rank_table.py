@@ -13,7 +13,7 @@ from typing import Annotated, Final, Literal
 
 from pydantic import Field
 
-from .base import WireModel
+from controller_runtime.api.base import WireModel
 
 COORDINATOR_GROUP: Final = "0"
 CONTROLLER_GROUP: Final = "1"

@@ -14,8 +14,8 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from .base import WireModel
-from .roles import CurrentRole, Role, RoleState
+from controller_runtime.api.base import WireModel
+from controller_runtime.api.roles import CurrentRole, Role, RoleState
 
 CONFIG_PATH: Final = "/v1/config"
 STATUS_PATH: Final = "/v1/status"

@@ -12,9 +12,9 @@ from typing import Annotated, Final
 
 from pydantic import Field
 
-from .base import WireModel
-from .roles import Label, Role, RoleState
-from .server_api import MAX_PEERS, Blocks, NodeId, Slots
+from controller_runtime.api.base import WireModel
+from controller_runtime.api.roles import Label, Role, RoleState
+from controller_runtime.api.server_api import MAX_PEERS, Blocks, NodeId, Slots
 
 MAX_SERVERS: Final = 13_824
 
