@@ -1,0 +1,57 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`python -m images`: build every image, export archives, and write their digests to build/images.json."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import sys
+import time
+from pathlib import Path
+
+from images.build import Builder, Image, ImageError
+from images.recipes import recipes
+
+CHECKOUT = Path(__file__).resolve().parent.parent
+
+
+def main() -> int:
+    """Parse the command line and build."""
+    parser = argparse.ArgumentParser(prog="python -m images", description=__doc__)
+    parser.add_argument("--cache", type=Path, default=_cache(), help="folder for layers and archives (default: %(default)s)")
+    parser.add_argument("--output", type=Path, default=CHECKOUT / "build" / "images.json", help="where digests go (default: %(default)s)")
+    args = parser.parse_args()
+    try:
+        images = build(args.cache)
+    except ImageError as err:
+        print(f"images: {err}", file=sys.stderr)
+        return 1
+    args.output.parent.mkdir(parents=True, exist_ok=True)
+    found = {image.name: {"reference": image.reference, "tag": image.tag, "archive": str(image.archive)} for image in images}
+    args.output.write_text(json.dumps(found, indent=2) + "\n")
+    return 0
+
+
+def build(cache: Path) -> list[Image]:
+    """Build what is not current, one line per image."""
+    builder = Builder(CHECKOUT, cache)
+    start = time.monotonic()
+    tags = {"base": builder.base()}
+    print(f"image base       {time.monotonic() - start:6.1f} s  {tags['base']}", flush=True)
+    images = []
+    for recipe in recipes(CHECKOUT / ".tools" / "bin"):
+        start = time.monotonic()
+        image = builder.image(recipe, tags)
+        tags[recipe.name] = image.tag
+        images.append(image)
+        print(f"image {image.name:<10} {time.monotonic() - start:6.1f} s  {image.tag}", flush=True)
+    return images
+
+
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ascend-pd" / "images"
+
+
+if __name__ == "__main__":
+    sys.exit(main())
