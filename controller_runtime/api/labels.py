@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Label and annotation keys. Selectors of running clusters depend on them, so a key never changes.
+
+Seed: operator RFC, 6.2. Keys without a line there are those of the reference operator.
+"""
+
+from __future__ import annotations
+
+PREFIX = "infer.huawei.com/"
+
+OPERATOR = f"{PREFIX}ascend-infer-operator"
+"""`true` on every object below an InstanceSet and on pods; `infer-cm` on the operator's own ConfigMap."""
+OPERATOR_VALUE = "true"
+SET_NAME = f"{PREFIX}inferserviceset-name"
+"""On an InferService: the set that owns it. Not handed further down."""
+SERVICE_INDEX = f"{PREFIX}inferservice-index"
+"""On an InferService: its place in its set, from 0."""
+SERVICE_NAME = f"{PREFIX}inferservice-name"
+INSTANCE_SET_NAME = f"{PREFIX}instanceset-name"
+"""The role, not the InstanceSet's metadata.name: selectors, HPA and pods depend on it."""
+INSTANCE_INDEX = f"{PREFIX}instanceset-index"
+"""Place of an instance in its role, from 0; empty on a role's own Services, which belong to no instance."""
+GANG_SCHEDULE = f"{PREFIX}gang-schedule"
+"""On an InstanceSet: exactly `true` asks for all pods of an instance or none."""
+SCHEDULING_STRATEGY = f"{PREFIX}priority-scheduling-strategy"
+APPLIED_HASH = f"{PREFIX}applied-hash"
+"""Annotation: digest of what the operator last applied; a different digest means the template changed."""
+
+INFER_SERVICE_ID = "inferserviceid"
+"""No prefix: the Ascend scheduler plugin reads it. Groups pods of one InferService on one super node."""
+SCHEDULE_POLICY = "huawei.com/schedule_policy"
+SUPER_NODE_SUFFIX = "-sp"
+FAULT_SCHEDULING = "fault-scheduling"
+
+
+def index_labels(service: str, role: str, index: int | str) -> dict[str, str]:
+    """The four labels that name one instance; they are its selector and overwrite a user's value."""
+    return {
+        SERVICE_NAME: service,
+        INSTANCE_SET_NAME: role,
+        INSTANCE_INDEX: str(index),
+        OPERATOR: OPERATOR_VALUE,
+    }
+
+
+def role_selector(service: str, role: str) -> dict[str, str]:
+    """Labels that select every pod of a role."""
+    return {SERVICE_NAME: service, INSTANCE_SET_NAME: role, OPERATOR: OPERATOR_VALUE}
