@@ -12,6 +12,7 @@ from types import FrameType
 
 from tools.builder import Builder, keeps_caches
 from tools.catalogue import CATALOGUE, select
+from tools.env_file import write_env_file
 from tools.errors import ToolsError
 from tools.places import Places
 from tools.progress import Progress
@@ -40,6 +41,9 @@ def _parser() -> argparse.ArgumentParser:
     build.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these binaries only: " + " ".join(b.name for b in CATALOGUE))
     build.add_argument("--keep-go-caches", action="store_true", help="keep about 20 GB of Go caches for a faster next build")
     build.set_defaults(run=_build)
+
+    env = commands.add_parser("env", help="write .env.sh, which makes a bare pulumi or kubectl act on the dev stack")
+    env.set_defaults(run=_env)
     return parser
 
 
@@ -52,6 +56,11 @@ def _build(options: argparse.Namespace, places: Places) -> int:
     if not keeps_caches(os.environ, options.keep_go_caches) and builder.remove_go_caches():
         progress.say(f"removed Go's caches below {places.cache} (--keep-go-caches keeps them)")
     progress.say(f"{len(binaries)} binaries current in {places.bin} and {places.pulumi_home} after {time.monotonic() - started_s:.1f} s")
+    return 0
+
+
+def _env(_options: argparse.Namespace, places: Places) -> int:
+    print(f"wrote {write_env_file(places)}; use it with: . ./{places.env_file.name}")
     return 0
 
 

@@ -72,7 +72,7 @@ class Builder:
             progress.begin()
             started_s = time.monotonic()
             outcome = self.find(binary) or self._build_alone(binary, progress)
-            link_binary(binary, outcome.path, self._places)
+            link_binary(binary, outcome.path, self._places, is_installed=outcome.how == "installed")
             progress.done(binary.name, outcome.how, time.monotonic() - started_s)
             outcomes.append(outcome)
         remove_strangers(self._catalogue, self._places)

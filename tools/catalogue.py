@@ -46,7 +46,8 @@ class Binary:
 
     `plugin`: a Pulumi resource plugin, which must not lie on PATH. `scripts`: files of the family that
     lie beside the binary. `version_arguments`: how an installed one tells its version. `beside`: an
-    installed one is used only when it lies next to that installed binary. `optional`: built by name only.
+    installed one is used only when it lies next to that installed binary. `bundled`: Pulumi's engine looks
+    for these files beside its own executable. `optional`: built by name only.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Binary:
     plugin: bool = False
     version_arguments: tuple[str, ...] = ()
     beside: str | None = None
+    bundled: bool = False
     optional: bool = False
 
     @property
@@ -97,6 +99,7 @@ CATALOGUE: tuple[Binary, ...] = (
         tags=("osusergo", "grpcnotrace"),
         values=_PULUMI_VALUES,
         version_arguments=("version",),
+        bundled=True,
     ),
     Binary(
         name="pulumi-language-python",
@@ -106,6 +109,7 @@ CATALOGUE: tuple[Binary, ...] = (
         values=_PULUMI_VALUES,
         scripts=("pulumi-language-python-exec", "pulumi-resource-pulumi-python"),
         beside="pulumi",
+        bundled=True,
     ),
     Binary(name="pulumi-resource-tls", family="pulumi-tls", package=".", version="5.5.1", plugin=True),
     Binary(

@@ -15,6 +15,7 @@ from pathlib import Path
 
 from tools.places import DEV_LAB_KUBECONFIG, Places
 
+DEV_STACK = "dev"
 PASSPHRASE_BYTES = 32
 
 
@@ -55,16 +56,23 @@ def pulumi_variables(places: Places) -> dict[str, str]:
         "PULUMI_NEO": "false",
         # A secret or output put into a string by mistake becomes an error instead of a strange value.
         "PULUMI_ERROR_OUTPUT_STRING": "true",
-        "PULUMI_OPTION_CONFIG_FILE": str(places.checkout / "build" / "Pulumi.dev.yaml"),
+        # Not PULUMI_OPTION_STACK: that one makes `pulumi stack init|select|rm NAME` fail.
+        "PULUMI_STACK": DEV_STACK,
+        "PULUMI_OPTION_CONFIG_FILE": str(places.checkout / "build" / f"Pulumi.{DEV_STACK}.yaml"),
         "PULUMI_OPTION_POLICY_PACK": str(places.checkout / "policies"),
     }
 
 
 def _ensure_passphrase(path: Path) -> None:
+    """Create the file with its content in one step, so that no reader and no crash sees an empty one."""
+    fresh = path.with_name(f".passphrase.{os.getpid()}")
+    fresh.unlink(missing_ok=True)
+    descriptor = os.open(fresh, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w") as file:
+            file.write(secrets.token_urlsafe(PASSPHRASE_BYTES) + "\n")
+        os.link(fresh, path)
     except FileExistsError:
         path.chmod(0o600)
-        return
-    with os.fdopen(descriptor, "w") as file:
-        file.write(secrets.token_urlsafe(PASSPHRASE_BYTES) + "\n")
+    finally:
+        fresh.unlink()
