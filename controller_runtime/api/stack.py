@@ -147,7 +147,9 @@ class PoolSpec(Model):
     node_selector: dict[str, LabelValue] = Field(min_length=1)
     npus_per_node: Annotated[int, Field(ge=1, le=16)] = 8
     nodes: PositiveInt = 1
-    """Nodes that must carry the labels."""
+    """How many nodes carry the labels."""
+    node_names: tuple[DnsName, ...] = ()
+    """Nodes to label and to check. Empty: the site labels them, and nothing is checked before pods are placed."""
 
 
 class DecisionSpec(Model):

@@ -95,7 +95,9 @@ def _etcd(config: StackConfig) -> Iterator[Problem]:
         rule = f"etcd.quota_bytes {etcd.quota_bytes} needs a volume of {need} (log, snapshot, defragmentation)"
         yield Problem("etcd.volume_bytes", etcd.volume_bytes, rule, "Raise volume_bytes or lower quota_bytes")
     if etcd.quota_bytes > 8 * GIB:
-        yield Problem("etcd.quota_bytes", etcd.quota_bytes, f"etcd recommends at most {8 * GIB}", "Lower it; the lock needs less than 100 MiB")
+        yield Problem(
+            "etcd.quota_bytes", etcd.quota_bytes, f"etcd recommends at most {8 * GIB}", "Lower it; the lock needs less than 100 MiB"
+        )
 
 
 def _certificate_lifetimes(config: StackConfig) -> Iterator[Problem]:
@@ -108,7 +110,12 @@ def _certificate_lifetimes(config: StackConfig) -> Iterator[Problem]:
     )
     for smaller, larger, rule in pairs:
         if getattr(pki, smaller) >= getattr(pki, larger):
-            yield Problem(f"pki.{smaller}", getattr(pki, smaller), f"pki.{larger} is {getattr(pki, larger)}, {rule}", f"Lower {smaller} or raise {larger}")
+            yield Problem(
+                f"pki.{smaller}",
+                getattr(pki, smaller),
+                f"pki.{larger} is {getattr(pki, larger)}, {rule}",
+                f"Lower {smaller} or raise {larger}",
+            )
 
 
 def _revocations(config: StackConfig) -> Iterator[Problem]:
@@ -121,20 +128,30 @@ def _revocations(config: StackConfig) -> Iterator[Problem]:
         if name not in known:
             yield Problem("pki.revoked", f"{name}#{found[0]}", "names no identity of this stack", f"Use one of {', '.join(sorted(known))}")
         elif sorted(found) != list(range(1, len(found) + 1)):
-            yield Problem("pki.revoked", found, f"generations of {name} are revoked in order, each once", f"List {name}#1 to {name}#{len(found)}")
+            yield Problem(
+                "pki.revoked", found, f"generations of {name} are revoked in order, each once", f"List {name}#1 to {name}#{len(found)}"
+            )
         if name in config.pki.existing:
-            yield Problem("pki.revoked", f"{name}#{found[0]}", "the certificate of this identity is the site's", "Revoke it in the site's own list")
+            yield Problem(
+                "pki.revoked", f"{name}#{found[0]}", "the certificate of this identity is the site's", "Revoke it in the site's own list"
+            )
     for name in config.pki.existing:
         if name not in known:
             yield Problem(f"pki.existing.{name}", None, "names no identity of this stack", f"Use one of {', '.join(sorted(known))}")
 
 
 def _ports(config: StackConfig) -> Iterator[Problem]:
-    for where, ports in (("controller", config.controller.ports), ("coordinator", config.coordinator.ports), ("workload", config.workload.ports)):
+    for where, ports in (
+        ("controller", config.controller.ports),
+        ("coordinator", config.coordinator.ports),
+        ("workload", config.workload.ports),
+    ):
         seen: dict[int, str] = {}
         for field, port in ports:
             if port in seen:
-                yield Problem(f"{where}.ports.{field}", port, f"is also {where}.ports.{seen[port]}", "Give each listener of a pod its own port")
+                yield Problem(
+                    f"{where}.ports.{field}", port, f"is also {where}.ports.{seen[port]}", "Give each listener of a pod its own port"
+                )
             seen.setdefault(port, field)
 
 
@@ -160,17 +177,28 @@ def _roles(config: StackConfig) -> Iterator[Problem]:
     counts = [role.instances for role in (workload.prefill, workload.decode)]
     if (counts[0] is None) != (counts[1] is None):
         field = "prefill" if counts[0] is None else "decode"
-        yield Problem(f"workload.{field}.instances", None, "is left to the decision while the other role is not", "Give both counts or neither")
+        yield Problem(
+            f"workload.{field}.instances", None, "is left to the decision while the other role is not", "Give both counts or neither"
+        )
     if counts == [None, None] and workload.total_instances is None:
-        yield Problem("workload.total_instances", None, "is required when the decision fixes the counts", "Give it, or instances of both roles")
+        yield Problem(
+            "workload.total_instances", None, "is required when the decision fixes the counts", "Give it, or instances of both roles"
+        )
     if None not in counts and workload.total_instances is not None:
-        yield Problem("workload.total_instances", workload.total_instances, "instances of both roles are given too", "Give one or the other")
+        yield Problem(
+            "workload.total_instances", workload.total_instances, "instances of both roles are given too", "Give one or the other"
+        )
     for field, role in _each_role(config):
         path = f"workload.{field}"
         if role.instances == 0:
             yield Problem(f"{path}.instances", 0, "a request needs a prefill and a decode Server", "Use at least 1")
         if role.world_size is not None and role.world_size != role.npus_per_pod:
-            yield Problem(f"{path}.world_size", role.world_size, f"npus_per_pod is {role.npus_per_pod} and a Server uses all NPUs of its pod", "Make them equal")
+            yield Problem(
+                f"{path}.world_size",
+                role.world_size,
+                f"npus_per_pod is {role.npus_per_pod} and a Server uses all NPUs of its pod",
+                "Make them equal",
+            )
     servers = sum((role.instances or 0) * role.pods_per_instance for _, role in _each_role(config)) * workload.services
     if servers > MAX_SERVERS:
         yield Problem("workload", None, f"has {servers} Server pods, a controller handles {MAX_SERVERS}", "Lower instances or services")
@@ -180,19 +208,41 @@ def _hardware(config: StackConfig) -> Iterator[Problem]:
     workload, pools = config.workload, config.pools
     missing = [(field, role.pool) for field, role in _each_role(config) if role.pool not in pools]
     for field, pool in missing:
-        yield Problem(f"workload.{field}.pool", pool, "names no pool", f"Use one of {', '.join(sorted(pools)) or '(none given)'} or add it under pools")
+        yield Problem(
+            f"workload.{field}.pool",
+            pool,
+            "names no pool",
+            f"Use one of {', '.join(sorted(pools)) or '(none given)'} or add it under pools",
+        )
     if missing:
         return
     prefill, decode = pools[workload.prefill.pool], pools[workload.decode.pool]
     if workload.heterogeneous:
         if prefill.hardware_type == decode.hardware_type:
-            yield Problem("workload.heterogeneous", True, f"both roles run on {prefill.hardware_type}", "Use a pool of other hardware for one role")
+            yield Problem(
+                "workload.heterogeneous", True, f"both roles run on {prefill.hardware_type}", "Use a pool of other hardware for one role"
+            )
         elif prefill.hardware_type != "800I A2(32G)":
-            yield Problem("workload.prefill.pool", workload.prefill.pool, "heterogeneous prefill runs on 800I A2(32G), decode on 64G", "Swap the pools")
+            yield Problem(
+                "workload.prefill.pool",
+                workload.prefill.pool,
+                "heterogeneous prefill runs on 800I A2(32G), decode on 64G",
+                "Swap the pools",
+            )
         if prefill.node_selector == decode.node_selector:
-            yield Problem("workload.decode.pool", workload.decode.pool, "both pools select the same nodes", "Select each by its own hardware-type label")
+            yield Problem(
+                "workload.decode.pool",
+                workload.decode.pool,
+                "both pools select the same nodes",
+                "Select each by its own hardware-type label",
+            )
     elif workload.prefill.npus_per_pod != workload.decode.npus_per_pod:
-        yield Problem("workload.decode.npus_per_pod", workload.decode.npus_per_pod, f"prefill has {workload.prefill.npus_per_pod}", "Make them equal or set heterogeneous")
+        yield Problem(
+            "workload.decode.npus_per_pod",
+            workload.decode.npus_per_pod,
+            f"prefill has {workload.prefill.npus_per_pod}",
+            "Make them equal or set heterogeneous",
+        )
 
 
 def _capacity(config: StackConfig) -> Iterator[Problem]:
@@ -202,13 +252,29 @@ def _capacity(config: StackConfig) -> Iterator[Problem]:
         if pool is None:
             continue
         if role.npus_per_pod > pool.npus_per_node:
-            yield Problem(f"workload.{field}.npus_per_pod", role.npus_per_pod, f"a node of {role.pool} has {pool.npus_per_node} NPUs", "Lower it or use another pool")
+            yield Problem(
+                f"workload.{field}.npus_per_pod",
+                role.npus_per_pod,
+                f"a node of {role.pool} has {pool.npus_per_node} NPUs",
+                "Lower it or use another pool",
+            )
             continue
         pods = (role.instances or 0) * role.pods_per_instance * config.workload.services
         used[role.pool] = used.get(role.pool, 0) + _nodes_for(pods, role, pool)
         if used[role.pool] > pool.nodes:
             rule = f"needs {used[role.pool]} nodes of pool {role.pool}, it has {pool.nodes}"
             yield Problem(f"workload.{field}.instances", role.instances, rule, "Lower instances or add nodes")
+
+
+def _pool_nodes(config: StackConfig) -> Iterator[Problem]:
+    owners: dict[str, str] = {}
+    for name, pool in config.pools.items():
+        if pool.node_names and len(pool.node_names) != pool.nodes:
+            yield Problem(f"pools.{name}.nodes", pool.nodes, f"node_names lists {len(pool.node_names)}", "Make them agree")
+        for node in pool.node_names:
+            if node in owners:
+                yield Problem(f"pools.{name}.node_names", node, f"is also in pool {owners[node]}", "Put each node into one pool")
+            owners.setdefault(node, name)
 
 
 def _nodes_for(pods: int, role: RoleSpec, pool: PoolSpec) -> int:
@@ -222,7 +288,12 @@ def _controller(config: StackConfig) -> Iterator[Problem]:
     if (rates[0] == 0) != (rates[1] == 0):
         yield Problem("controller.default_p_rate", rates[0], f"default_d_rate is {rates[1]}", "Make both zero (automatic) or both non-zero")
     if sum(rates) > MAX_RATE_SUM:
-        yield Problem("controller.default_p_rate", rates[0], f"the rates add up to {sum(rates)}, allowed {MAX_RATE_SUM}", "Lower them; only their ratio counts")
+        yield Problem(
+            "controller.default_p_rate",
+            rates[0],
+            f"the rates add up to {sum(rates)}, allowed {MAX_RATE_SUM}",
+            "Lower them; only their ratio counts",
+        )
     if 2 * controller.lease_renew_s > controller.lease_ttl_s:
         rule = f"lease_ttl_s is {controller.lease_ttl_s}, one lost renewal would end leadership"
         yield Problem("controller.lease_renew_s", controller.lease_renew_s, rule, "Use at most half of it")
@@ -241,7 +312,12 @@ def _limits(config: StackConfig) -> Iterator[Problem]:
     specs |= {f"workload.{field}": role.resources for field, role in _each_role(config)}
     for path, resources in specs.items():
         if resources.memory_limit is not None and quantity(resources.memory_limit) < quantity(resources.memory):
-            yield Problem(f"{path}.resources.memory_limit", resources.memory_limit, f"the request is {resources.memory}", "A limit is at least the request")
+            yield Problem(
+                f"{path}.resources.memory_limit",
+                resources.memory_limit,
+                f"the request is {resources.memory}",
+                "A limit is at least the request",
+            )
 
 
 def _quota(config: StackConfig) -> Iterator[Problem]:
@@ -254,7 +330,9 @@ def _quota(config: StackConfig) -> Iterator[Problem]:
 def _network(config: StackConfig) -> Iterator[Problem]:
     for field in ("dns", "api_server"):
         if not getattr(config.network, field):
-            yield Problem(f"network.{field}", [], "pods could not reach it and nothing would start", "Name at least one address or set of pods")
+            yield Problem(
+                f"network.{field}", [], "pods could not reach it and nothing would start", "Name at least one address or set of pods"
+            )
 
 
 def _each_role(config: StackConfig) -> tuple[tuple[str, RoleSpec], tuple[str, RoleSpec]]:
@@ -274,6 +352,7 @@ RULES: tuple[Rule, ...] = (
     _roles,
     _hardware,
     _capacity,
+    _pool_nodes,
     _limits,
     _quota,
 )

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The InferServiceSet of a stack: prefill and decode roles, each with its hardware. Source: operator RFC, 6.1."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from pulumi import ComponentResource, Input, Resource, ResourceOptions
+from pulumi_kubernetes.apiextensions import CustomResource
+
+from components.access import service_account
+from components.pods import Container, Manifest, pod_template, tls_probe, tls_volume
+from controller_runtime.api.edges import SERVER_APP
+from controller_runtime.api.pki import Identity
+from controller_runtime.api.stack import NPU_RESOURCE, RoleSpec, StackConfig
+
+DEPLOY_SERVER_LABEL = "grt-group/deploy-server"
+DEPLOY_SERVER = {"prefill": "2", "decode": "1"}
+"""Value by which a rank table carries the role of a Server. Source: deployment manual, deploy_server."""
+SERVER_GRACE_S = 30
+
+
+@dataclass(frozen=True)
+class InferServiceSetArgs:
+    """`instances`: role -> how many. `identities`: all of the stack by name."""
+
+    config: StackConfig
+    image: Input[str]
+    identities: dict[str, Identity]
+    instances: Mapping[str, int]
+    depends_on: Sequence[Resource] = ()
+
+
+class InferServiceSet(ComponentResource):
+    """One InferServiceSet, awaited until the operator reports it Ready."""
+
+    TOKEN = "ascend-pd:index:InferServiceSet"
+
+    resource: CustomResource
+
+    def __init__(self, name: str, args: InferServiceSetArgs, opts: ResourceOptions | None = None) -> None:
+        """Declare the account of its pods, then the set."""
+        workload, namespace = args.config.workload, args.config.namespaces.workload
+        super().__init__(self.TOKEN, name, {"name": workload.name, "instances": dict(args.instances)}, opts)
+        child = ResourceOptions(parent=self, depends_on=list(args.depends_on))
+        account = service_account(name, SERVER_APP, namespace, child)
+        self.resource = CustomResource(
+            f"{name}-set",
+            api_version="mindcluster.huawei.com/v1",
+            kind="InferServiceSet",
+            metadata={
+                "name": workload.name,
+                "namespace": namespace,
+                "annotations": {"pulumi.com/waitFor": "condition=Ready", "pulumi.com/timeoutSeconds": str(workload.ready_timeout_s)},
+            },
+            spec=set_spec(args),
+            opts=ResourceOptions.merge(child, ResourceOptions(depends_on=[account])),
+        )
+        self.register_outputs({})
+
+
+def set_spec(args: InferServiceSetArgs) -> Manifest:
+    """Spec of the set."""
+    workload = args.config.workload
+    roles = [role(args, name, getattr(workload, name)) for name in ("prefill", "decode")]
+    return {"replicas": workload.services, "template": {"roles": roles}}
+
+
+def role(args: InferServiceSetArgs, name: str, spec: RoleSpec) -> Manifest:
+    """One role: a StatefulSet per instance."""
+    pods: dict[str, Any] = {
+        "replicas": spec.pods_per_instance,
+        "podManagementPolicy": "Parallel",
+        "template": server_template(args, name, spec),
+    }
+    return {
+        "name": name,
+        "replicas": args.instances[name],
+        "workload": {"apiVersion": "apps/v1", "kind": "StatefulSet"},
+        "spec": pods,
+    }
+
+
+def server_template(args: InferServiceSetArgs, role_name: str, spec: RoleSpec) -> Manifest:
+    """Pod template of a Server: the engine and its node manager."""
+    workload, found = args.config.workload, args.identities
+    ports = workload.ports
+    server = Container(
+        name="server",
+        image=args.image,
+        command=["sim-server"],
+        args=[f"--model-name={workload.model_name}", f"--time-scale={workload.time_scale}"],
+        resources=spec.resources,
+        volumes=[tls_volume(found["mindie-server"]), tls_volume(found["probe"])],
+        ports={"data": ports.data, "management": ports.management, "metrics": ports.metrics, "transfer": ports.transfer},
+        probes={
+            "startup": tls_probe(ports.management, "/v2/health/ready", period_s=5, failures=100),
+            "readiness": tls_probe(ports.management, "/v2/health/ready"),
+            "liveness": tls_probe(ports.management, "/v2/health/ready"),
+        },
+        npus=spec.npus_per_pod,
+        npu_resource=NPU_RESOURCE,
+    )
+    node_manager = Container(
+        name="node-manager",
+        image=args.image,
+        command=["sim-node-manager"],
+        resources=spec.resources,
+        volumes=[tls_volume(found["node-manager"])],
+        ports={"node-manager": ports.node_manager},
+    )
+    return pod_template(
+        labels={"app": SERVER_APP, DEPLOY_SERVER_LABEL: DEPLOY_SERVER[role_name]},
+        containers=[server, node_manager],
+        service_account=SERVER_APP,
+        node_selector=args.config.pools[spec.pool].node_selector,
+        grace_s=SERVER_GRACE_S,
+    )
