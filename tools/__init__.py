@@ -4,3 +4,5 @@
 Runs on the system's Python before any virtual environment exists, so it uses the standard library
 only. `python -m tools --help` lists the commands.
 """
+
+OLDEST_PYTHON = (3, 11)

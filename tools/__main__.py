@@ -1,71 +1,25 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Command line: `python -m tools build|doctor|setup|env`."""
+"""Entry of `python -m tools`: refuses an old Python before anything is imported that it could not read."""
 
 from __future__ import annotations
 
-import argparse
-import os
-import signal
 import sys
-import time
-from types import FrameType
 
-from tools.builder import Builder, keeps_caches
-from tools.catalogue import CATALOGUE, select
-from tools.env_file import write_env_file
-from tools.errors import ToolsError
-from tools.places import Places
-from tools.progress import Progress
+from tools import OLDEST_PYTHON
 
 
-def main(arguments: list[str] | None = None) -> int:
-    """Run one command; the value is the process's exit code."""
-    options = _parser().parse_args(arguments)
-    signal.signal(signal.SIGTERM, _stop)
-    try:
-        code: int = options.run(options, Places.of_user(os.environ))
-    except ToolsError as error:
-        print(f"error: {error}", file=sys.stderr)
+def main() -> int:
+    """Run the command line; the value is the exit code."""
+    if sys.version_info < OLDEST_PYTHON:
+        print(
+            f"error: {sys.executable} is Python {sys.version.split()[0]}, 3.11 or newer is needed. "
+            "Install it and run `make PYTHON=python3.11 ...`.",
+            file=sys.stderr,
+        )
         return 1
-    except KeyboardInterrupt:
-        print("interrupted; the same command goes on where it stopped", file=sys.stderr)
-        return 130
-    return code
+    from tools.command_line import main as run
 
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m tools", description="Build, find and check what pip cannot install.")
-    commands = parser.add_subparsers(required=True, metavar="COMMAND")
-
-    build = commands.add_parser("build", help="make every binary present in .tools")
-    build.add_argument("--only", nargs="+", default=[], metavar="NAME", help="these binaries only: " + " ".join(b.name for b in CATALOGUE))
-    build.add_argument("--keep-go-caches", action="store_true", help="keep about 20 GB of Go caches for a faster next build")
-    build.set_defaults(run=_build)
-
-    env = commands.add_parser("env", help="write .env.sh, which makes a bare pulumi or kubectl act on the dev stack")
-    env.set_defaults(run=_env)
-    return parser
-
-
-def _build(options: argparse.Namespace, places: Places) -> int:
-    started_s = time.monotonic()
-    builder = Builder(places, os.environ)
-    binaries = select(options.only)
-    progress = Progress(len(binaries))
-    builder.build(binaries, progress)
-    if not keeps_caches(os.environ, options.keep_go_caches) and builder.remove_go_caches():
-        progress.say(f"removed Go's caches below {places.cache} (--keep-go-caches keeps them)")
-    progress.say(f"{len(binaries)} binaries current in {places.bin} and {places.pulumi_home} after {time.monotonic() - started_s:.1f} s")
-    return 0
-
-
-def _env(_options: argparse.Namespace, places: Places) -> int:
-    print(f"wrote {write_env_file(places)}; use it with: . ./{places.env_file.name}")
-    return 0
-
-
-def _stop(_signal: int, _frame: FrameType | None) -> None:
-    raise SystemExit(143)
+    return run()
 
 
 if __name__ == "__main__":

@@ -24,7 +24,7 @@ from tools.file_lock import locked, locked_if_free
 from tools.fingerprint import fingerprint
 from tools.go_command import Go, explain
 from tools.installed import find_installed
-from tools.links import link_binary, remove_strangers
+from tools.links import is_same_content, link_binary, linked_path, remove_strangers
 from tools.places import Places
 from tools.progress import Progress
 
@@ -88,6 +88,12 @@ class Builder:
             return Outcome(binary, "cached", folder / binary.name)
         installed = find_installed(binary, self._environ, self._places)
         return Outcome(binary, "installed", installed) if installed else None
+
+    def is_ready(self, binary: Binary) -> bool:
+        """Tell whether the checkout's link of `binary` leads to a current one."""
+        found = self.find(binary)
+        link = linked_path(binary, self._places)
+        return found is not None and link.exists() and is_same_content(link, found.path)
 
     def remove_go_caches(self) -> bool:
         """Remove Go's caches unless something is missing or somebody builds; say whether they went."""

@@ -40,6 +40,12 @@ def linked_path(binary: Binary, places: Places) -> Path:
     return places.bin / binary.name
 
 
+def is_same_content(link: Path, target: Path) -> bool:
+    """Tell whether `link` is `target`, or a copy that `link_binary` made of it."""
+    found, wanted = link.stat(), target.stat()
+    return os.path.samestat(found, wanted) or (found.st_size, found.st_mtime_ns) == (wanted.st_size, wanted.st_mtime_ns)
+
+
 def remove_strangers(catalogue: Iterable[Binary], places: Places) -> None:
     """Remove what lies in `.tools/bin` that no row of the table owns any more, so that nothing stale runs."""
     owned = {name for binary in catalogue if not binary.plugin for name in (binary.name, *binary.scripts)}
@@ -49,11 +55,8 @@ def remove_strangers(catalogue: Iterable[Binary], places: Places) -> None:
 
 
 def _duplicate(copy: Path, target: Path) -> None:
-    wanted = target.stat()
-    if copy.is_file() and not copy.is_symlink():
-        found = copy.stat()
-        if os.path.samestat(found, wanted) or (found.st_size, found.st_mtime_ns) == (wanted.st_size, wanted.st_mtime_ns):
-            return
+    if copy.is_file() and not copy.is_symlink() and is_same_content(copy, target):
+        return
     fresh = _fresh_name(copy)
     try:
         os.link(target, fresh)
