@@ -11,16 +11,31 @@ from pulumi_kubernetes import Provider
 
 from components.images import image_references
 from components.pd_cluster import PdCluster, PdClusterArgs
+from components.split import role_split
+from controller_runtime.api.stack import StackConfig
 from controller_runtime.api.stack_rules import read_stack
 from controller_runtime.errors import ConfigError
 
-CHECKOUT = Path(__file__).resolve().parent
+BUILT_IMAGES = Path(__file__).resolve().parent / "build" / "images.json"
 
 
 def main() -> None:
     """Declare the stack."""
     config = read_stack(pulumi.Config("ascend-pd").require_object("stack"))
-    provider = Provider(
+    images = image_references(config.images, BUILT_IMAGES)
+    split = role_split(config)
+    provider = _provider(config)
+    cluster = PdCluster("pd", PdClusterArgs(config, images, split.instances), pulumi.ResourceOptions(providers={"kubernetes": provider}))
+    pulumi.export("endpoint", cluster.endpoint)
+    pulumi.export("namespaces", config.namespaces.model_dump())
+    pulumi.export("instances", split.instances)
+    pulumi.export("decision", split.reason)
+    pulumi.export("certificates", cluster.certificates)
+    pulumi.export("proof", cluster.proof)
+
+
+def _provider(config: StackConfig) -> Provider:
+    return Provider(
         "cluster",
         context=config.cluster.context,
         cluster_identifier=config.cluster.identifier,
@@ -28,9 +43,6 @@ def main() -> None:
         enable_config_map_mutable=True,
         enable_secret_mutable=True,
     )
-    images = image_references(config.images, CHECKOUT / "build" / "images.json")
-    cluster = PdCluster("pd", PdClusterArgs(config, images), pulumi.ResourceOptions(providers={"kubernetes": provider}))
-    pulumi.export("certificates", cluster.certificates)
 
 
 try:

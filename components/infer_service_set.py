@@ -91,7 +91,7 @@ def server_template(args: InferServiceSetArgs, role_name: str, spec: RoleSpec) -
         name="server",
         image=args.image,
         command=["sim-server"],
-        args=[f"--model-name={workload.model_name}", f"--time-scale={workload.time_scale}"],
+        env=server_environment(args.config, spec),
         resources=spec.resources,
         volumes=[tls_volume(found["mindie-server"]), tls_volume(found["probe"])],
         ports={"data": ports.data, "management": ports.management, "metrics": ports.metrics, "transfer": ports.transfer},
@@ -107,6 +107,7 @@ def server_template(args: InferServiceSetArgs, role_name: str, spec: RoleSpec) -
         name="node-manager",
         image=args.image,
         command=["sim-node-manager"],
+        env={"SIM_NODE_MANAGER_PORT": str(ports.node_manager), "SIM_MANAGEMENT_PORT": str(ports.management)},
         resources=spec.resources,
         volumes=[tls_volume(found["node-manager"])],
         ports={"node-manager": ports.node_manager},
@@ -118,3 +119,16 @@ def server_template(args: InferServiceSetArgs, role_name: str, spec: RoleSpec) -
         node_selector=args.config.pools[spec.pool].node_selector,
         grace_s=SERVER_GRACE_S,
     )
+
+
+def server_environment(config: StackConfig, spec: RoleSpec) -> dict[str, str]:
+    """Settings of the simulated engine."""
+    workload = config.workload
+    ports = {"DATA": "data", "MANAGEMENT": "management", "METRICS": "metrics", "KV": "transfer", "ADMIN": "admin"}
+    return {f"SIM_{variable}_PORT": str(getattr(workload.ports, field)) for variable, field in ports.items()} | {
+        "SIM_MODEL_NAME": workload.model_name,
+        "SIM_PERFORMANCE_MODEL": config.decision.model,
+        "SIM_MACHINE": config.decision.machine,
+        "SIM_TENSOR_PARALLEL": str(spec.npus_per_pod),
+        "SIM_TIME_SCALE": str(workload.time_scale),
+    }

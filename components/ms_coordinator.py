@@ -65,6 +65,7 @@ def coordinator_template(args: CoordinatorArgs) -> Manifest:
         name="coordinator",
         image=args.image,
         command=["sim-coordinator"],
+        env=coordinator_environment(args.config),
         resources=coordinator.resources,
         volumes=[tls_volume(identity) for identity in used],
         ports={"predict": ports.predict, "management": ports.management, "external": ports.external, "status": ports.status},
@@ -81,3 +82,15 @@ def coordinator_template(args: CoordinatorArgs) -> Manifest:
         node_selector=coordinator.node_selector,
         affinity=spread_over_hosts(LABELS),
     )
+
+
+def coordinator_environment(config: StackConfig) -> dict[str, str]:
+    """Settings of the simulated Coordinator."""
+    coordinator = config.coordinator
+    ports = {f"SIM_{field.upper()}_PORT": str(port) for field, port in coordinator.ports}
+    return ports | {
+        "SIM_MODEL_NAME": config.workload.model_name,
+        "SIM_MAX_REQUESTS": str(coordinator.max_requests),
+        "SIM_BODY_LIMIT_MIB": str(coordinator.body_limit_mib),
+        **({"SIM_BACKUP": "true"} if coordinator.replicas > 1 else {}),
+    }

@@ -30,13 +30,13 @@ class Namespaces(ComponentResource):
 
     TOKEN = "ascend-pd:index:Namespaces"
 
-    namespaces: dict[str, Namespace]
+    by_name: dict[str, Namespace]
 
     def __init__(self, name: str, args: NamespacesArgs, opts: ResourceOptions | None = None) -> None:
         """Declare namespaces, then quotas and policies inside them."""
         super().__init__(self.TOKEN, name, {"namespaces": list(args.namespaces)}, opts)
-        self.namespaces = {namespace: self._namespace(name, namespace) for namespace in args.namespaces}
-        for namespace, made in self.namespaces.items():
+        self.by_name = {namespace: self._namespace(name, namespace) for namespace in args.namespaces}
+        for namespace, made in self.by_name.items():
             self._quota(name, namespace, args.quota, made)
         for manifest in policies(args.edges, args.namespaces):
             namespace = manifest["metadata"]["namespace"]
@@ -44,7 +44,7 @@ class Namespaces(ComponentResource):
                 f"{name}-{namespace}-{manifest['metadata']['name']}",
                 metadata=manifest["metadata"],
                 spec=manifest["spec"],
-                opts=ResourceOptions(parent=self, depends_on=[self.namespaces[namespace]]),
+                opts=ResourceOptions(parent=self, depends_on=[self.by_name[namespace]]),
             )
         self.register_outputs({})
 

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: Apache-2.0
+"""How many prefill and decode instances a stack gets, and why: given, or decided by the controller's own function."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller_runtime.api.stack import StackConfig
+from controller_runtime.errors import ConfigError
+from controller_runtime.ms.role_decision.decision import DecisionInputs, DecisionRecord, decide
+from controller_runtime.ms.role_decision.profiles import MACHINES, MODELS, Engine
+
+
+@dataclass(frozen=True)
+class RoleSplit:
+    """`instances`: role -> count. `record`: what the decision function says, also when the counts are given."""
+
+    instances: dict[str, int]
+    given: bool
+    record: DecisionRecord
+
+    @property
+    def reason(self) -> str:
+        """One sentence for the preview."""
+        if not self.given:
+            return self.record.reason
+        return f"{self.instances['prefill']}P:{self.instances['decode']}D given in the configuration. {self.record.reason}"
+
+
+def role_split(config: StackConfig) -> RoleSplit:
+    """Read or decide the counts.
+
+    Raises:
+        ConfigError: no split of `total_instances` serves.
+    """
+    workload, decision = config.workload, config.decision
+    given = workload.prefill.instances is not None and workload.decode.instances is not None
+    total = workload.total_instances or (workload.prefill.instances or 0) + (workload.decode.instances or 0)
+    record = decide(
+        DecisionInputs(
+            instances=total,
+            engine=Engine(
+                model=MODELS[decision.model],
+                machine=MACHINES[decision.machine],
+                tensor_parallel=workload.prefill.npus_per_pod,
+                pipeline_parallel=decision.pipeline_parallel,
+            ),
+            input_tokens=decision.input_length_tokens,
+            output_tokens=decision.output_length_tokens,
+            prefill_slo_ms=decision.prefill_slo_ms,
+            decode_slo_ms=decision.decode_slo_ms,
+            given_prefill=config.controller.default_p_rate,
+            given_decode=config.controller.default_d_rate,
+        )
+    )
+    if given:
+        return RoleSplit({"prefill": workload.prefill.instances or 0, "decode": workload.decode.instances or 0}, True, record)
+    if not record.feasible:
+        raise ConfigError(
+            f"ascend-pd:stack.workload.total_instances is {total}: {record.reason} Change total_instances, the model or the objectives."
+        )
+    return RoleSplit({"prefill": record.split.prefill, "decode": record.split.decode}, False, record)
