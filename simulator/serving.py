@@ -15,9 +15,9 @@ from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 
 Loop = Callable[[asyncio.Event], Awaitable[None]]
 
-POD_IP = typer.Option(..., envvar="POD_IP", help="Address to listen on; never all addresses.")
-POD_NAME = typer.Option(..., envvar="POD_NAME", help="Name of this pod in traces and logs.")
-LOG_LEVEL = typer.Option("INFO", envvar="LOG_LEVEL", help="DEBUG, INFO, WARN, ERROR or CRITICAL.")
+POD_IP = typer.Option(envvar="POD_IP", help="Address to listen on; never all addresses.")
+POD_NAME = typer.Option(envvar="POD_NAME", help="Name of this pod in traces and logs.")
+LOG_LEVEL = typer.Option(envvar="LOG_LEVEL", help="DEBUG, INFO, WARN, ERROR or CRITICAL.")
 
 
 def identity(directory: Path) -> TlsIdentity:
