@@ -31,6 +31,7 @@ def main() -> None:
     pulumi.export("instances", split.instances)
     pulumi.export("decision", split.reason)
     pulumi.export("certificates", cluster.certificates)
+    pulumi.export("revocation_lists", cluster.revocation_lists)
     pulumi.export("proof", cluster.proof)
 
 

@@ -39,12 +39,13 @@ class PdClusterArgs:
 
 
 class PdCluster(ComponentResource):
-    """A whole stack. `endpoint`: where requests go. `certificates`: identity -> end of validity. `proof`: the Job that passed."""
+    """A whole stack. `endpoint`: where requests go. `certificates`: identity -> end of validity. `revocation_lists`: authority -> nextUpdate. `proof`: the Job that passed."""
 
     TOKEN = "ascend-pd:index:PdCluster"
 
     endpoint: str
     certificates: Output[dict[str, str]]
+    revocation_lists: Output[dict[str, str]]
     proof: Output[str] | None
 
     def __init__(self, name: str, args: PdClusterArgs, opts: ResourceOptions | None = None) -> None:
@@ -64,7 +65,7 @@ class PdCluster(ComponentResource):
         coordinator = self._coordinator()
         servers = self._servers([operator.deployment, *pools.labelled])
         self.endpoint = coordinator.endpoint
-        self.certificates = self._pki.expiry
+        self.certificates, self.revocation_lists = self._pki.expiry, self._pki.next_updates
         self.proof = self._proof(coordinator, [controller.deployment, coordinator.deployment, servers.resource])
         self.register_outputs({"endpoint": self.endpoint, "certificates": self.certificates})
 

@@ -47,7 +47,7 @@ class _Leaf:
 class Pki(ComponentResource):
     """Three authorities, their revocation lists, and a Secret `<identity>-tls` per identity.
 
-    `crl_numbers`: authority -> number of its list. `expiry`: identity -> end of its certificate, RFC 3339.
+    `crl_numbers`: authority -> number of its list; `next_updates`: authority -> when it runs out. `expiry`: identity -> end of its certificate, RFC 3339.
     `secrets`: identity -> the Secret, for `depends_on`; without those that the site brings.
     """
 
@@ -55,6 +55,7 @@ class Pki(ComponentResource):
 
     crl_numbers: dict[str, Output[int]]
     expiry: Output[dict[str, str]]
+    next_updates: Output[dict[str, str]]
     secrets: dict[str, Secret]
 
     def __init__(self, name: str, args: PkiArgs, opts: ResourceOptions | None = None) -> None:
@@ -68,7 +69,8 @@ class Pki(ComponentResource):
         self.secrets = {leaf.identity.name: self._secret(leaf, authorities, lists) for leaf in current}
         self.crl_numbers = {authority.value: crl.number for authority, crl in lists.items()}
         self.expiry = Output.all(**{leaf.identity.name: leaf.certificate.validity_end_time for leaf in current})
-        self.register_outputs({"crl_numbers": self.crl_numbers, "expiry": self.expiry})
+        self.next_updates = Output.all(**{authority.value: crl.next_update for authority, crl in lists.items()})
+        self.register_outputs({"crl_numbers": self.crl_numbers, "expiry": self.expiry, "next_updates": self.next_updates})
 
     def _authority(self, authority: Authority) -> tuple[PrivateKey, SelfSignedCert]:
         base = f"{self._name}-{authority}-ca"

@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: Apache-2.0
+"""What a running stack looks like through `kubectl`: nodes, pods of its namespaces, roles of its Servers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from controller_runtime.api.base import Model
+from controller_runtime.api.edges import ETCD_APP, SERVER_APP
+from controller_runtime.api.stack import NPU_RESOURCE
+from controller_runtime.cli.processes import run_json
+
+ROLE_LABEL = "infer.huawei.com/instanceset-name"
+READY = "Ready"
+
+
+class NodeView(Model):
+    """One node. `npus`: how many it offers."""
+
+    name: str
+    address: str
+    ready: bool
+    npus: int
+
+
+class PodView(Model):
+    """One pod of the stack. `role`: of a Server, else None. Finished pods of Jobs are `finished`, not ready."""
+
+    namespace: str
+    name: str
+    app: str
+    node: str
+    ready: bool
+    finished: bool
+    restarts: int
+    role: str | None
+
+
+class ClusterView(Model):
+    """Everything `status` shows of the cluster."""
+
+    nodes: tuple[NodeView, ...]
+    pods: tuple[PodView, ...]
+
+    def etcd_members(self) -> tuple[PodView, ...]:
+        """Members, by name."""
+        return tuple(pod for pod in self.pods if pod.app == ETCD_APP)
+
+    def servers(self) -> tuple[PodView, ...]:
+        """Servers, by name."""
+        return tuple(pod for pod in self.pods if pod.app == SERVER_APP)
+
+
+def read_cluster(namespaces: Mapping[str, str]) -> ClusterView:
+    """Ask the API server once for nodes and once per namespace for pods."""
+    nodes = tuple(node_view(item) for item in run_json(["kubectl", "get", "nodes", "-o", "json"])["items"])
+    pods = [
+        pod_view(item)
+        for namespace in namespaces.values()
+        for item in run_json(["kubectl", "get", "pods", "-n", namespace, "-o", "json"])["items"]
+    ]
+    return ClusterView(nodes=nodes, pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name))))
+
+
+def node_view(item: Mapping[str, Any]) -> NodeView:
+    """Project a Node."""
+    status = item["status"]
+    addresses = {address["type"]: address["address"] for address in status.get("addresses", [])}
+    return NodeView(
+        name=item["metadata"]["name"],
+        address=addresses.get("InternalIP", ""),
+        ready=_condition(status, READY),
+        npus=int(status.get("allocatable", {}).get(NPU_RESOURCE, "0")),
+    )
+
+
+def pod_view(item: Mapping[str, Any]) -> PodView:
+    """Project a Pod."""
+    metadata, status = item["metadata"], item["status"]
+    labels = metadata.get("labels", {})
+    return PodView(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        app=labels.get("app", ""),
+        node=item["spec"].get("nodeName", ""),
+        ready=_condition(status, READY),
+        finished=status.get("phase") == "Succeeded",
+        restarts=sum(container["restartCount"] for container in status.get("containerStatuses", [])),
+        role=labels.get(ROLE_LABEL),
+    )
+
+
+def _condition(status: Mapping[str, Any], kind: str) -> bool:
+    return any(condition["type"] == kind and condition["status"] == "True" for condition in status.get("conditions", []))
