@@ -8,7 +8,7 @@ Seed: operator RFC, 5.4 and 9; patterns as the reference operator writes them.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import NamedTuple
+from dataclasses import dataclass
 
 from controller_runtime.api.labels import SERVICE_INDEX, SET_NAME
 
@@ -38,7 +38,8 @@ def role_service_name(name: str, service: str, role: str) -> str:
     return f"{name}-{service}-{role}"
 
 
-class ServicePlace(NamedTuple):
+@dataclass(frozen=True)
+class ServicePlace:
     """Where an InferService stands. Both None: it stands alone and its name carries no index.
 
     `offset` is what its declared node ports move by: only a set counts, a number at the end of a name does not.

@@ -36,7 +36,7 @@ def operator_namespace_rules() -> list[dict[str, Any]]:
     """Rules of the Role in the operator's own namespace: leader election."""
     return [
         _rule("coordination.k8s.io", ("leases",), ("create",)),
-        {**_rule("coordination.k8s.io", ("leases",), ("get", "update", "patch")), "resourceNames": [LEASE_NAME]},
+        {**_rule("coordination.k8s.io", ("leases",), ("get", "update")), "resourceNames": [LEASE_NAME]},
     ]
 
 

@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: Apache-2.0
+"""InstanceSet -> per instance one workload and its Service, and the Services the role declares.
+
+An instance depends on its index and the template, never on how many there are: scaling from one to two leaves the first
+untouched. Services come before workloads, because pods look names up as they start. One instance that cannot be made does
+not hold up the others.
+Seed: operator RFC, 7.1.3 and 7.2.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from pydantic import ValidationError
+
+from controller_runtime.api.infer_validation import Capabilities, check_instance_set
+from controller_runtime.api.instance_set import KIND, InstanceSet, InstanceSetSpec, InstanceSetStatus
+from controller_runtime.api.labels import INSTANCE_INDEX
+from controller_runtime.api.meta import JsonObject, ObjectMeta
+from controller_runtime.api.names import workload_name
+from controller_runtime.api.problems import from_validation
+from controller_runtime.foundation.clock import Clock
+from controller_runtime.kube.controller import Result
+from controller_runtime.kube.kind import Kind, Object, is_deleting
+from controller_runtime.kube.store import Store
+from controller_runtime.kube.workqueue import Request
+from controller_runtime.reconcilers import services
+from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_each, raise_first
+from controller_runtime.reconcilers.ownership import label_of, owned, surplus
+from controller_runtime.reconcilers.publish import StatusPublisher
+from controller_runtime.reconcilers.role_view import RoleView
+from controller_runtime.reconcilers.status import Blocker, blockers_of, instance_set_status, invalid
+from controller_runtime.reconcilers.workloads import HANDLERS, WorkloadHandler, handler_of
+
+
+@dataclass(frozen=True)
+class Caches:
+    """What the InstanceSet reconciler reads."""
+
+    instance_sets: Store
+    infer_services: Store
+    services: Store
+    workloads: Mapping[Kind, Store]
+    """One per handler."""
+
+
+@dataclass
+class Children:
+    """What one InstanceSet controls, by name; brought up to date by its own writes."""
+
+    services: dict[str, Object]
+    workloads: dict[Kind, dict[str, Object]]
+
+
+class InstanceSetReconciler:
+    """Brings one InstanceSet to its spec."""
+
+    def __init__(self, caches: Caches, writer: ChildWriter, publisher: StatusPublisher, can: Capabilities, clock: Clock) -> None:
+        self._caches = caches
+        self._writer, self._publisher = writer, publisher
+        self._can, self._clock = can, clock
+
+    async def reconcile(self, request: Request) -> Result:
+        """Level-based: reads the caches, writes only differences."""
+        obj = self._caches.instance_sets.get(*request)
+        if obj is None or is_deleting(obj):
+            self._publisher.forget(request)
+            return Result.done()
+        try:
+            view = self._view(InstanceSet.model_validate(obj))
+        except ValidationError as err:
+            return await self._report_unreadable(obj, err)
+        problems = check_instance_set(view.service, view.instance_set.spec, view.labels, view.place.offset, self._can)
+        children = self._children(view.instance_set.metadata.uid)
+        handler = _handler(view.instance_set.spec)
+        failures = [] if problems or handler is None else await self._bring(view, handler, children)
+        await self._publish(obj, view, handler, children, invalid(problems) or blockers_of(failures))
+        raise_first(failures)
+        return Result.done()
+
+    async def _bring(self, view: RoleView, handler: WorkloadHandler, children: Children) -> list[tuple[JsonObject, WriteError]]:
+        """Delete what is too much, then Services, then workloads."""
+        wanted_services = desired_services(view, handler)
+        wanted_workloads = [handler.desired(view, index) for index in range(view.replicas)]
+        extra = [
+            *surplus_workloads(children, handler.kind, _names(wanted_workloads)),
+            *surplus_services(children.services.values(), _names(wanted_services)),
+        ]
+        workloads = children.workloads[handler.kind]
+
+        async def ensure_service(desired: JsonObject) -> None:
+            name = desired["metadata"]["name"]
+            live = children.services.get(name)
+            if live is not None and services.must_recreate(desired, live):
+                await self._writer.replace(live, "Background")
+            children.services[name] = await self._writer.ensure(desired, live)
+
+        async def ensure_workload(desired: JsonObject) -> None:
+            name = desired["metadata"]["name"]
+            live = workloads.get(name)
+            if live is not None and handler.must_recreate(desired, live):
+                await self._writer.replace(live, "Foreground")
+            workloads[name] = await self._writer.ensure(desired, live)
+
+        return [
+            *await for_each(extra, self._writer.delete),
+            *await for_each(wanted_services, ensure_service),
+            *await for_each(wanted_workloads, ensure_workload),
+        ]
+
+    async def _publish(
+        self, obj: Object, view: RoleView, handler: WorkloadHandler | None, children: Children, blockers: list[Blocker]
+    ) -> None:
+        names = [workload_name(view.service, view.role, index) for index in range(view.replicas)]
+        ready = sum(_is_instance_ready(children, (handler,) if handler else HANDLERS, name) for name in names)
+        before = self._publisher.latest(obj, InstanceSetStatus)
+        await self._publisher.publish(obj, before, instance_set_status(view, before, ready, blockers, self._clock.now()))
+
+    async def _report_unreadable(self, obj: Object, err: ValidationError) -> Result:
+        metadata = ObjectMeta.model_validate(obj["metadata"])
+        view = self._view(InstanceSet(metadata=metadata, spec=InstanceSetSpec.model_construct(name=metadata.name)))
+        before = self._publisher.latest(obj, InstanceSetStatus)
+        blockers = invalid(problem.sentence(KIND) for problem in from_validation(err))
+        await self._publisher.publish(obj, before, instance_set_status(view, before, 0, blockers, self._clock.now()))
+        return Result.done()
+
+    def _view(self, instance_set: InstanceSet) -> RoleView:
+        """With the place of the InferService that owns it."""
+        owner = instance_set.metadata.controller
+        service = self._caches.infer_services.get(instance_set.metadata.namespace, owner.name) if owner else None
+        return RoleView.of(instance_set, service["metadata"].get("labels", {}) if service else {})
+
+    def _children(self, uid: str) -> Children:
+        return Children(
+            services=owned(self._caches.services, uid),
+            workloads={kind: owned(store, uid) for kind, store in self._caches.workloads.items()},
+        )
+
+
+def desired_services(view: RoleView, handler: WorkloadHandler) -> list[JsonObject]:
+    """Every Service of an InstanceSet: declared ones first, then one per instance where its kind needs it."""
+    indices = range(view.replicas) if handler.has_instance_service(view) else ()
+    return [
+        *services.role_services(view),
+        *(services.instance_service(view, index, headless=handler.is_service_headless) for index in indices),
+    ]
+
+
+def surplus_workloads(children: Children, kind: Kind, wanted: set[str]) -> list[Object]:
+    """Workloads to delete: beyond the number of instances, or of a kind the role no longer has."""
+    return [
+        child
+        for of, workloads in children.workloads.items()
+        for child in surplus(workloads.values(), wanted if of == kind else set(), INSTANCE_INDEX)
+    ]
+
+
+def surplus_services(present: Iterable[Object], wanted: set[str]) -> list[Object]:
+    """Services to delete: of instances that are gone, or no longer declared (these have an empty index)."""
+    present = list(present)
+    declared = [each for each in present if label_of(each, INSTANCE_INDEX) == ""]
+    return [
+        *surplus(present, wanted, INSTANCE_INDEX),
+        *(each for each in declared if each["metadata"]["name"] not in wanted),
+    ]
+
+
+def _is_instance_ready(children: Children, handlers: Iterable[WorkloadHandler], name: str) -> bool:
+    found = ((handler, children.workloads[handler.kind].get(name)) for handler in handlers)
+    return any(workload is not None and handler.is_ready(workload) for handler, workload in found)
+
+
+def _names(objects: Iterable[JsonObject]) -> set[str]:
+    return {each["metadata"]["name"] for each in objects}
+
+
+def _handler(spec: InstanceSetSpec) -> WorkloadHandler | None:
+    return handler_of(spec.workload.api_version, spec.workload.kind) if spec.workload else None

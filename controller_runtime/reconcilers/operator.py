@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Wires the three controllers: which caches they read and which changes wake them.
+
+A controller is woken by changes of its own objects that are not its own status writes, and by its children. A child that has
+just appeared and says nothing about itself yet is our own write coming back, so it wakes nobody.
+Seed: operator RFC, 5.2.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from controller_runtime.api.infer_validation import Capabilities
+from controller_runtime.api.labels import OPERATOR, OPERATOR_VALUE
+from controller_runtime.foundation.clock import Clock, SystemClock
+from controller_runtime.kube.client import KubeClient
+from controller_runtime.kube.controller import Controller, itself, owner
+from controller_runtime.kube.events import EventRecorder
+from controller_runtime.kube.informer import Informer
+from controller_runtime.kube.kind import INFER_SERVICE, INFER_SERVICE_SET, INSTANCE_SET, SERVICE, Kind, Object
+from controller_runtime.kube.lease import LeaseElector
+from controller_runtime.kube.manager import Manager
+from controller_runtime.reconcilers.apply import ChildWriter
+from controller_runtime.reconcilers.infer_service import InferServiceReconciler
+from controller_runtime.reconcilers.infer_service_set import InferServiceSetReconciler
+from controller_runtime.reconcilers.instance_set import Caches, InstanceSetReconciler
+from controller_runtime.reconcilers.ownership import OWNER_INDEXES
+from controller_runtime.reconcilers.publish import StatusPublisher
+from controller_runtime.reconcilers.workloads import HANDLERS
+
+COMPONENT = "infer-operator"
+MANAGED = f"{OPERATOR}={OPERATOR_VALUE}"
+WORKERS = 4
+
+
+@dataclass(frozen=True)
+class OperatorSettings:
+    """What a site may change."""
+
+    workers: int = WORKERS
+    """Reconciles at a time, per controller."""
+    capabilities: Capabilities = Capabilities()
+
+
+def build_operator(
+    client: KubeClient,
+    settings: OperatorSettings | None = None,
+    *,
+    elector: LeaseElector | None = None,
+    clock: Clock | None = None,
+) -> Manager:
+    """Make the operator. It works once its `run` is called, and leads when `elector` says so (without one: always)."""
+    settings = settings or OperatorSettings()
+    clock = clock or SystemClock()
+    manager = Manager(client, elector)
+
+    def cache(kind: Kind, label_selector: str = "") -> Informer:
+        return manager.add_informer(Informer(client, kind, label_selector=label_selector, indexes=OWNER_INDEXES))
+
+    sets, infer_services, instance_sets = cache(INFER_SERVICE_SET), cache(INFER_SERVICE), cache(INSTANCE_SET)
+    services = cache(SERVICE, MANAGED)
+    workloads = {handler.kind: cache(handler.kind, MANAGED) for handler in HANDLERS}
+    events, can = EventRecorder(client, COMPONENT, clock=clock), settings.capabilities
+
+    set_reconciler = InferServiceSetReconciler(
+        sets.store, infer_services.store, ChildWriter(client), StatusPublisher(client, events), can, clock
+    )
+    service_reconciler = InferServiceReconciler(
+        infer_services.store, instance_sets.store, ChildWriter(client), StatusPublisher(client, events), can, clock
+    )
+    caches = Caches(instance_sets.store, infer_services.store, services.store, {kind: each.store for kind, each in workloads.items()})
+    instance_set_reconciler = InstanceSetReconciler(caches, ChildWriter(client), StatusPublisher(client, events), can, clock)
+
+    set_controller = manager.add_controller(Controller("infer-service-set", set_reconciler.reconcile, settings.workers))
+    set_controller.watch(sets, itself, when=is_wish)
+    set_controller.watch(infer_services, owner(INFER_SERVICE_SET), when=is_news)
+    service_controller = manager.add_controller(Controller("infer-service", service_reconciler.reconcile, settings.workers))
+    service_controller.watch(infer_services, itself, when=is_wish)
+    service_controller.watch(instance_sets, owner(INFER_SERVICE), when=is_news)
+    instance_set_controller = manager.add_controller(Controller("instance-set", instance_set_reconciler.reconcile, settings.workers))
+    instance_set_controller.watch(instance_sets, itself, when=is_wish)
+    for informer in (services, *workloads.values()):
+        instance_set_controller.watch(informer, owner(INSTANCE_SET), when=is_news)
+    return manager
+
+
+def is_wish(old: Object | None, new: Object | None) -> bool:
+    """Whether anything but the status changed."""
+    if old is None or new is None:
+        return True
+    keys = ("uid", "generation", "labels", "annotations", "deletionTimestamp", "ownerReferences")
+    return any(old["metadata"].get(key) != new["metadata"].get(key) for key in keys)
+
+
+def is_news(old: Object | None, new: Object | None) -> bool:
+    """Whether a child changed or went, or appeared with something to say (its status was observed)."""
+    return old is not None or (new is not None and bool(new.get("status", {}).get("observedGeneration")))

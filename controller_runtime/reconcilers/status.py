@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Statuses as pure functions: counts, the Ready condition, and what of a child's trouble its parents repeat.
+
+The user looks at the object the user wrote. So a problem is told there: the reason and message of a child that cannot become
+ready move up to its parents' condition, and the root of the tree gets one Event when they change.
+Seed: operator RFC, 4.2 and 10.2; reasons and messages as the reference operator writes them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from controller_runtime.api.infer_service import InferServiceStatus
+from controller_runtime.api.infer_service_set import InferServiceSetStatus
+from controller_runtime.api.instance_set import InstanceSetStatus
+from controller_runtime.api.labels import INSTANCE_SET_NAME, SERVICE_NAME
+from controller_runtime.api.meta import Condition, Status
+from controller_runtime.kube.errors import ForbiddenError, InvalidError
+from controller_runtime.reconcilers.apply import NameTakenError
+from controller_runtime.reconcilers.role_view import RoleView
+
+READY = "Ready"
+REPLICAS_NOT_READY = "ReplicasNotReady"
+VALIDATE_ERROR = "ValidateError"
+SERVICE_CREATE_ERROR = "ServiceCreateError"
+NAME_CONFLICT = "NameConflict"
+FORBIDDEN = "Forbidden"
+BLOCKED = frozenset({VALIDATE_ERROR, SERVICE_CREATE_ERROR, NAME_CONFLICT, FORBIDDEN})
+"""Reasons that no waiting mends; each names the first cause."""
+MESSAGE_MAX = 32768
+
+
+@dataclass(frozen=True)
+class Blocker:
+    """Why something cannot be made as it is written."""
+
+    reason: str
+    message: str
+
+
+@dataclass(frozen=True)
+class Wording:
+    """The words of one kind's condition."""
+
+    ready_reason: str
+    ready_message: str
+    noun: str
+
+
+SET_WORDING = Wording("AllInferServicesReady", "All InferService replicas are ready", "InferService")
+SERVICE_WORDING = Wording("AllInstanceSetsReady", "All InstanceSet replicas are ready", "InstanceSet")
+INSTANCE_SET_WORDING = Wording("AllWorkLoadReady", "All WorkLoad replicas are ready", "WorkLoad")
+
+
+def set_status(
+    before: InferServiceSetStatus, generation: int, replicas: int, ready: int, blockers: Sequence[Blocker], now: datetime
+) -> InferServiceSetStatus:
+    """Status of an InferServiceSet of which `ready` of `replicas` services are Ready."""
+    condition = _ready(before, SET_WORDING, ready, replicas, ready >= replicas, blockers, now)
+    return InferServiceSetStatus(observed_generation=generation, replicas=replicas, ready_replicas=ready, conditions=[condition])
+
+
+def service_status(
+    before: InferServiceStatus, generation: int, roles: int, ready: int, blockers: Sequence[Blocker], now: datetime
+) -> InferServiceStatus:
+    """Status of an InferService. Without roles it is never Ready."""
+    condition = _ready(before, SERVICE_WORDING, ready, roles, ready >= roles > 0, blockers, now)
+    return InferServiceStatus(observed_generation=generation, replicas=roles, ready_replicas=ready, conditions=[condition])
+
+
+def instance_set_status(
+    view: RoleView, before: InstanceSetStatus, ready: int, blockers: Sequence[Blocker], now: datetime
+) -> InstanceSetStatus:
+    """Status of an InstanceSet. With no instances asked for it is Ready."""
+    condition = _ready(before, INSTANCE_SET_WORDING, ready, view.replicas, ready >= view.replicas, blockers, now)
+    return InstanceSetStatus(
+        observed_generation=view.instance_set.metadata.generation,
+        replicas=view.replicas,
+        ready_replicas=ready,
+        conditions=[condition],
+        label_selector=f"{SERVICE_NAME}={view.service},{INSTANCE_SET_NAME}={view.role}",
+        scaling_resource_status=before.scaling_resource_status,
+    )
+
+
+def is_ready(child: Mapping[str, Any]) -> bool:
+    """Whether a child of one of our kinds is Ready as it is now, not as it was before its last change."""
+    status = child.get("status", {})
+    is_current = status.get("observedGeneration", 0) >= child["metadata"].get("generation", 0)
+    return is_current and any(each["type"] == READY and each["status"] == "True" for each in status.get("conditions", ()))
+
+
+def blocker_of(child: Mapping[str, Any]) -> Blocker | None:
+    """The reason why a child cannot become ready by itself, as its status tells."""
+    for each in child.get("status", {}).get("conditions", ()):
+        if each["type"] == READY and each["status"] == "False" and each["reason"] in BLOCKED:
+            return Blocker(each["reason"], each["message"])
+    return None
+
+
+def blockers_of(failures: Iterable[tuple[Mapping[str, Any], Exception]]) -> list[Blocker]:
+    """What the user must know of failed writes: `(desired child, error)`. A failure that passes by itself is none."""
+    return [found for desired, err in failures if (found := _blocker(desired, err)) is not None]
+
+
+def invalid(messages: Iterable[str]) -> list[Blocker]:
+    """One blocker that lists all findings, none without findings."""
+    text = " ".join(messages)
+    return [Blocker(VALIDATE_ERROR, text)] if text else []
+
+
+def _blocker(desired: Mapping[str, Any], err: Exception) -> Blocker | None:
+    match err:
+        case NameTakenError():
+            return Blocker(NAME_CONFLICT, str(err))
+        case ForbiddenError():
+            return Blocker(FORBIDDEN, str(err))
+        case InvalidError():
+            return Blocker(SERVICE_CREATE_ERROR if desired["kind"] == "Service" else VALIDATE_ERROR, str(err))
+        case _:
+            return None
+
+
+def _ready(
+    before: Status, words: Wording, ready: int, desired: int, is_true: bool, blockers: Sequence[Blocker], now: datetime
+) -> Condition:
+    old = before.condition(READY)
+    if blockers:
+        status, (reason, message) = "False", _told(old, blockers)
+    elif is_true:
+        status, reason, message = "True", words.ready_reason, words.ready_message
+    else:
+        status, reason, message = "False", REPLICAS_NOT_READY, f"{ready} of {desired} {words.noun} replicas are ready"
+    changed_at = old.last_transition_time if old is not None and old.status == status else timestamp(now)
+    return Condition.model_validate(
+        {"type": READY, "status": status, "reason": reason, "message": message, "last_transition_time": changed_at}
+    )
+
+
+def _told(old: Condition | None, blockers: Sequence[Blocker]) -> tuple[str, str]:
+    """The blocker to show: the one already shown while it lasts, so that several do not take turns and repeat their Event."""
+    shown = [(each.reason, each.message[:MESSAGE_MAX]) for each in blockers]
+    if old is not None and (old.reason, old.message) in shown:
+        return old.reason, old.message
+    return shown[0]
+
+
+def timestamp(moment: datetime) -> str:
+    """A metav1.Time: UTC, whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
