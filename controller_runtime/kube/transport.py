@@ -191,6 +191,8 @@ class _NetworkErrors:
     def __exit__(self, kind: type[BaseException] | None, err: BaseException | None, trace: object) -> None:
         if isinstance(err, (aiohttp.ClientSSLError, ssl.SSLError)):
             raise PeerRefusedError(f"{self._call}: TLS failed ({err}). Check the certificate authority of the kubeconfig.") from err
+        if isinstance(err, aiohttp.ClientConnectorError):
+            raise TransportError(f"{self._call}: cannot connect ({err.os_error.strerror or err.os_error}).") from err
         if isinstance(err, TimeoutError):
             raise TransportError(f"{self._call}: no answer in time.") from err
         if isinstance(err, (aiohttp.ClientError, OSError)):
