@@ -39,7 +39,11 @@ class PdClusterArgs:
 
 
 class PdCluster(ComponentResource):
-    """A whole stack. `endpoint`: where requests go. `certificates`: identity -> end of validity. `revocation_lists`: authority -> nextUpdate. `proof`: the Job that passed."""
+    """A whole stack.
+
+    `endpoint`: where requests go. `certificates`: identity -> end of validity. `revocation_lists`:
+    authority -> nextUpdate. `proof`: the Job that passed, None when the configuration asks for none.
+    """
 
     TOKEN = "ascend-pd:index:PdCluster"
 

@@ -47,7 +47,8 @@ class _Leaf:
 class Pki(ComponentResource):
     """Three authorities, their revocation lists, and a Secret `<identity>-tls` per identity.
 
-    `crl_numbers`: authority -> number of its list; `next_updates`: authority -> when it runs out. `expiry`: identity -> end of its certificate, RFC 3339.
+    `crl_numbers`: authority -> number of its list; `next_updates`: authority -> when it runs out.
+    `expiry`: identity -> end of its certificate, RFC 3339.
     `secrets`: identity -> the Secret, for `depends_on`; without those that the site brings.
     """
 

@@ -92,7 +92,9 @@ def policies(edges: Iterable[Edge], namespaces: Iterable[str]) -> list[dict[str,
 
     One policy per group of pods, named `allow-<app or all>`; order is stable.
     """
-    found: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, list[dict[str, Any]]]] = defaultdict(lambda: {"ingress": [], "egress": []})
+    found: dict[tuple[str, tuple[tuple[str, str], ...]], dict[str, list[dict[str, Any]]]] = defaultdict(
+        lambda: {"ingress": [], "egress": []}
+    )
     for edge in edges:
         ports = [{"port": port, "protocol": protocol} for port in edge.ports for protocol in edge.protocols]
         if isinstance(edge.source, PodsOf):

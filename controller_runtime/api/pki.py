@@ -134,7 +134,11 @@ def service_names(service: str, namespace: str, domain: str) -> tuple[str, ...]:
 def _pd(name: str, namespace: str, *, service: str | None = None, domain: str = "") -> Identity:
     names = service_names(service, namespace, domain) if service else ()
     return Identity(
-        name=name, authority=Authority.PD, namespace=namespace, common_name=name, dns_names=tuple(dict.fromkeys((f"{name}.{namespace}", *names)))
+        name=name,
+        authority=Authority.PD,
+        namespace=namespace,
+        common_name=name,
+        dns_names=tuple(dict.fromkeys((f"{name}.{namespace}", *names))),
     )
 
 

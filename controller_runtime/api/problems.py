@@ -13,7 +13,7 @@ REMEDY = {
     "missing": "Add it",
     "extra_forbidden": "Remove it or correct its spelling",
     "literal_error": "Use one of the listed values",
-    "string_pattern_mismatch": "Use lower-case letters, digits and dashes as the pattern says",
+    "string_pattern_mismatch": "Write it as the pattern says",
 }
 _ROOTS = {dict: "a mapping", list: "a list"}
 

@@ -129,7 +129,7 @@ def _revocations(config: StackConfig) -> Iterator[Problem]:
             yield Problem("pki.revoked", f"{name}#{found[0]}", "names no identity of this stack", f"Use one of {', '.join(sorted(known))}")
         elif sorted(found) != list(range(1, len(found) + 1)):
             yield Problem(
-                "pki.revoked", found, f"generations of {name} are revoked in order, each once", f"List {name}#1 to {name}#{len(found)}"
+                "pki.revoked", found, f"generations of {name} are revoked in order, each once", f"Start with {name}#1 and leave none out"
             )
         if name in config.pki.existing:
             yield Problem(
