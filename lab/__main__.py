@@ -24,7 +24,9 @@ _NO_LAB_HERE = (
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Errors are one message on standard error."""
-    arguments = parser().parse_args(argv)
+    own, foreign = split_words(sys.argv[1:] if argv is None else argv)
+    arguments = parser().parse_args(own)
+    arguments.words = foreign
     if sys.platform != "linux" or os.geteuid() != 0:
         print(_NO_LAB_HERE, file=sys.stderr)
         return 1
@@ -37,6 +39,20 @@ def main(argv: Sequence[str] | None = None) -> int:
         print(f"interrupted. `python -m lab --name {arguments.name} up` goes on from here, `down` removes all.", file=sys.stderr)
         return 130
     return code
+
+
+def split_words(argv: Sequence[str]) -> tuple[list[str], list[str]]:
+    """Split off the words that belong to another program: all after `kubectl`, all after `exec NODE`.
+
+    argparse would take a leading `-n` for its own.
+    """
+    words = list(argv)
+    position = 0
+    while position < len(words) and words[position].startswith("-"):
+        position += 1 if "=" in words[position] else 2
+    own = position + {"kubectl": 1, "exec": 2}.get(words[position] if position < len(words) else "", len(words))
+    foreign = words[own:]
+    return words[:own], foreign[1:] if foreign[:1] == ["--"] else foreign
 
 
 def parser() -> argparse.ArgumentParser:
@@ -77,14 +93,12 @@ def parser() -> argparse.ArgumentParser:
         command = add(name, function, text)
         command.add_argument("node", help="node1, node2, ...")
         command.add_argument("daemon", help="kubelet, containerd, kube-proxy, kube-router or npu-plugin")
-    command = add("exec", _exec, "run a command inside a node")
+    command = add("exec", _exec, "run a command inside a node: exec NODE CMD...")
     command.add_argument("node", help="node1, node2, ...")
-    command.add_argument("words", nargs=argparse.REMAINDER, metavar="CMD...")
     add("kubeconfig", _kubeconfig, "print the path of the administrator's kubeconfig")
     command = add("load", _load, "import image archives into every node")
     command.add_argument("archives", nargs="+", type=Path, metavar="TAR")
-    command = add("kubectl", _kubectl, "kubectl as administrator")
-    command.add_argument("words", nargs=argparse.REMAINDER, metavar="ARG...")
+    add("kubectl", _kubectl, "kubectl as administrator: kubectl ARG...")
     return top
 
 
@@ -164,8 +178,7 @@ def _start_daemon(arguments: argparse.Namespace) -> int:
 
 def _exec(arguments: argparse.Namespace) -> int:
     lab = state.require(arguments.name)
-    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
-    command = node.machine(lab, lab.node(arguments.node)).enter(words or ["bash"])
+    command = node.machine(lab, lab.node(arguments.node)).enter(arguments.words or ["bash"])
     os.execvp(command[0], command)
 
 
@@ -181,9 +194,8 @@ def _load(arguments: argparse.Namespace) -> int:
 
 def _kubectl(arguments: argparse.Namespace) -> int:
     lab = state.require(arguments.name)
-    words = arguments.words[1:] if arguments.words[:1] == ["--"] else arguments.words
     program = str(binaries.find_folder(lab.binaries) / "kubectl")
-    os.execv(program, ["kubectl", f"--kubeconfig={lab.kubeconfig}", *words])
+    os.execv(program, ["kubectl", f"--kubeconfig={lab.kubeconfig}", *arguments.words])
 
 
 if __name__ == "__main__":

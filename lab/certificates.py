@@ -50,22 +50,10 @@ def identities(lab: Lab) -> dict[str, Identity]:
 
 def ensure(lab: Lab) -> None:
     """Make all certificates and kubeconfigs unless they are there."""
-    final = lab.certificates
-    if final.exists():
-        return
-    folder = final.with_name("pki.tmp")
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True, mode=0o700)
-    authority = ("-days", _DAYS, "-subj", "/CN=lab-ca", "-keyout", folder / "ca.key", "-out", folder / "ca.crt")
-    run("openssl", "req", "-x509", *_NEW_KEY, *authority)
-    run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", folder / "sa.key")
-    run("openssl", "ec", "-in", folder / "sa.key", "-pubout", "-out", folder / "sa.pub")
-    for serial, (name, identity) in enumerate(identities(lab).items(), start=100):
-        _sign(folder, name, identity, serial)
-        kubeconfig = folder / f"{name}.kubeconfig"
-        kubeconfig.touch(mode=0o600)
-        kubeconfig.write_text(render_kubeconfig(lab, folder, name))
-    folder.rename(final)
+    if not lab.certificates.exists():
+        _make(lab)
+    if not lab.kubeconfig.exists():
+        shutil.copy(lab.certificates / "admin.kubeconfig", lab.kubeconfig)
 
 
 def render_kubeconfig(lab: Lab, folder: Path, name: str) -> str:
@@ -86,6 +74,23 @@ def render_kubeconfig(lab: Lab, folder: Path, name: str) -> str:
         "contexts": [{"name": context, "context": {"cluster": context, "user": name}}],
     }
     return json.dumps(content, indent=1)
+
+
+def _make(lab: Lab) -> None:
+    final = lab.certificates
+    folder = final.with_name("pki.tmp")
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True, mode=0o700)
+    authority = ("-days", _DAYS, "-subj", "/CN=lab-ca", "-keyout", folder / "ca.key", "-out", folder / "ca.crt")
+    run("openssl", "req", "-x509", *_NEW_KEY, *authority)
+    run("openssl", "ecparam", "-name", "prime256v1", "-genkey", "-noout", "-out", folder / "sa.key")
+    run("openssl", "ec", "-in", folder / "sa.key", "-pubout", "-out", folder / "sa.pub")
+    for serial, (name, identity) in enumerate(identities(lab).items(), start=100):
+        _sign(folder, name, identity, serial)
+        kubeconfig = folder / f"{name}.kubeconfig"
+        kubeconfig.touch(mode=0o600)
+        kubeconfig.write_text(render_kubeconfig(lab, folder, name))
+    folder.rename(final)
 
 
 def _sign(folder: Path, name: str, identity: Identity, serial: int) -> None:

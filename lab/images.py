@@ -84,8 +84,8 @@ def identity(archive: Path) -> str:
 
 
 def remember(lab: Lab, archives: Iterable[Path]) -> None:
-    """Add archives to the lab's list."""
-    paths = sorted({*_listed(lab), *(str(archive) for archive in archives)})
+    """Add archives to the lab's list, and drop those whose file is gone."""
+    paths = sorted({*(path for path in _listed(lab) if Path(path).exists()), *(str(archive) for archive in archives)})
     (lab.root / "archives.json").write_text(json.dumps(paths, indent=1))
 
 

@@ -63,8 +63,8 @@ def up(lab: Lab, archives: Sequence[Path]) -> None:
         lab.save()
         _ensure_images(lab, archives, say)
         if not lab.certificates.exists():
-            certificates.ensure(lab)
-            say("certificates made")
+            say("making certificates")
+        certificates.ensure(lab)
         network.ensure(lab)
         asked_at = datetime.now(UTC)
         changed = _boot_what_is_down(lab, say)

@@ -52,7 +52,7 @@ class Lab:
     @property
     def kubeconfig(self) -> Path:
         """The administrator's, self-contained."""
-        return self.certificates / "admin.kubeconfig"
+        return self.root / "kubeconfig"
 
     def node_folder(self, node: NodeSpec) -> Path:
         return self.root / node.name
