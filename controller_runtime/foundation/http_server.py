@@ -5,6 +5,7 @@ Invariants
 - It never listens on all addresses: every network of the pod could reach it. The parsed address counts, not the text.
 - After a TLS reload links of peers that are revoked, expired or of a CA no longer trusted are cut at once.
 - A link older than `max_link_age_s` closes with its next answer, so that no peer outlives its certificate for long.
+- Answers do not tell which library and version serves.
 Seed: controller manual, `http_server` and `alarm` links; all-zero addresses.
 """
 
@@ -66,7 +67,7 @@ class HttpServer:
         self._born: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
         if self._allow_sans is not None:
             app.middlewares.insert(0, self._refuse_strangers)
-        app.on_response_prepare.append(self._limit_age)
+        app.on_response_prepare.append(self._prepare_answer)
         self._runner = web.AppRunner(app, access_log=None, keepalive_timeout=LINK_IDLE_S, shutdown_timeout=shutdown_s)
         self._forget: Callable[[], None] = _nothing
 
@@ -130,9 +131,11 @@ class HttpServer:
             raise web.HTTPForbidden(text="this listener does not serve your identity")
         return await handler(request)
 
-    async def _limit_age(self, request: web.Request, response: web.StreamResponse) -> None:
+    async def _prepare_answer(self, request: web.Request, response: web.StreamResponse) -> None:
+        response.headers.pop("Server", None)
         now = time.monotonic()
         if now - self._born.setdefault(request.protocol, now) > self._max_link_age_s:
+            response.headers["Connection"] = "close"
             response.force_close()
 
 

@@ -37,14 +37,16 @@ def configure_logging(component: str, level: str = "INFO") -> None:
     if threshold is None:
         raise ConfigError(f"log level: {level!r} is unknown. Use one of {', '.join(LEVELS)}.")
 
-    def add_component(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
+    def add_origin(_logger: WrappedLogger, _method: str, event: EventDict) -> EventDict:
         event["component"] = component
+        if "logger_name" in event:
+            event["logger"] = event.pop("logger_name")
         return event
 
     shape: list[Processor] = [
         structlog.contextvars.merge_contextvars,
         structlog.processors.add_log_level,
-        add_component,
+        add_origin,
         structlog.processors.TimeStamper(fmt="iso", utc=True, key="time"),
         structlog.processors.format_exc_info,
     ]
@@ -71,7 +73,7 @@ def configure_logging(component: str, level: str = "INFO") -> None:
 
 def get_logger(name: str) -> FilteringBoundLogger:
     """Return the logger of one module. Safe at import time: it looks up the configuration at each call."""
-    logger: FilteringBoundLogger = structlog.get_logger(logger=name)
+    logger: FilteringBoundLogger = structlog.get_logger(logger_name=name)
     return logger
 
 

@@ -28,7 +28,8 @@ def run(main: Callable[[asyncio.Event], Awaitable[None]], component: str, level:
     configure_logging(component)
     try:
         configure_logging(component, level)
-        asyncio.run(_until_stopped(main, stop_grace_s))
+        with asyncio.Runner(loop_factory=asyncio.new_event_loop) as runner:
+            runner.run(_until_stopped(main, stop_grace_s))
     except Exception as error:  # noqa: BLE001 - the outermost frame of the process: nothing above could log it
         return _report(error)
     log.info("process stopped")

@@ -93,7 +93,8 @@ class TlsIdentity:
     ) -> ssl.SSLContext:
         """Return the context of the current generation; the same object until the next reload.
 
-        `expect_sans`: the peer must carry one of these DNS names (patterns allowed), else the handshake fails.
+        `expect_sans`: the peer must carry one of these DNS names (patterns allowed), else the handshake fails. For asyncio:
+        the check hangs on `wrap_bio`, which a blocking `wrap_socket` does not use.
         `check_hostname`: the peer must carry the name that was dialled; off by default because pods are dialled by address.
         """
         sans = None if expect_sans is None else frozenset(expect_sans)

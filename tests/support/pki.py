@@ -59,12 +59,12 @@ class Leaf:
 class Authority:
     """One CA. Two with the same name are two CAs that differ by key only."""
 
-    def __init__(self, name: str = "test-ca", *, not_after: datetime | None = None) -> None:
+    def __init__(self, name: str = "test-ca", *, not_before: datetime | None = None, not_after: datetime | None = None) -> None:
         self.name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
         self.key = ec.generate_private_key(ec.SECP256R1())
         self._crl_number = 0
         self.certificate = (
-            _builder(self.name, self.name, self.key, now() - HOUR, not_after or now() + 30 * DAY)
+            _builder(self.name, self.name, self.key, not_before or now() - HOUR, not_after or now() + 30 * DAY)
             .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
             .add_extension(_ca_key_usage(), critical=True)
             .add_extension(x509.SubjectKeyIdentifier.from_public_key(self.key.public_key()), critical=False)
