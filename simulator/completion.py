@@ -30,7 +30,7 @@ VOCABULARY: Final = (
 
 def count_tokens(text: str) -> int:
     """Estimate the tokens of a prompt, at least 1."""
-    return max(1, math.ceil(len(text) / CHARS_PER_TOKEN))
+    return max(1, math.ceil(round(len(text) / CHARS_PER_TOKEN, 6)))
 
 
 def kv_bytes(model: str, prompt: str) -> bytes:

@@ -2,8 +2,7 @@
 """Simulated Servers, Coordinators and node managers as real processes on loopback addresses, with real certificates.
 
     async with SimulatorPark(tmp_path) as park:
-        prefill, decode = await park.server(), await park.server()
-        coordinator = await park.coordinator()
+        prefill, decode, coordinator = await together(park.server(), park.server(), park.coordinator())
         await park.link([prefill], [decode])
         await park.refresh(coordinator)
         answer = await park.ask(coordinator, "hello")
@@ -19,14 +18,13 @@ import random
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from controller_runtime.api.roles import Label, Role, RoleState
 from controller_runtime.api.server_api import PeerLink, ServerStatus, role_path
-from controller_runtime.errors import TransportError
 from controller_runtime.foundation.http_client import HttpClient, HttpResponse
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 from tests.support.eventually import eventually
@@ -132,7 +130,9 @@ class SimulatorPark:
             "--heartbeat-s=0.1",
             "--reinit-s=0.1",
         ]
-        return await self._start(Member(f"node-manager-{server.name}", server.ip, "simulator.node_manager", [*fixed, *arguments]), "node_manager")
+        return await self._start(
+            Member(f"node-manager-{server.name}", server.ip, "simulator.node_manager", [*fixed, *arguments]), "node_manager"
+        )
 
     async def kill(self, member: Member) -> None:
         """End a process at once, as a lost node does."""
@@ -261,12 +261,9 @@ class SimulatorPark:
         await eventually(is_listening, f"{member.name} listens", START_WITHIN_S)
 
 
-async def refused(call: Any) -> bool:
-    """True when a call gets no answer, or 403."""
-    try:
-        return bool((await call).status == 403)
-    except TransportError:
-        return True
+async def together(*starts: Coroutine[Any, Any, Member]) -> list[Member]:
+    """Start processes at the same time, results in order."""
+    return await asyncio.gather(*starts)
 
 
 def _end(member: Member) -> dict[str, object]:

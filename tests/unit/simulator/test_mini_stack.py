@@ -4,13 +4,13 @@ from __future__ import annotations
 import json
 
 from simulator.completion import expected_text
-from tests.support.simulators import SimulatorPark
+from tests.support.simulators import SimulatorPark, together
 
 MODEL = "llama2-70B"
 
 
 async def test_a_request_crosses_one_prefill_and_one_decode_server(park: SimulatorPark) -> None:
-    prefill, decode, coordinator = await park.server(), await park.server(), await park.coordinator()
+    prefill, decode, coordinator = await together(park.server(), park.server(), park.coordinator())
     await park.link([prefill], [decode])
     await park.refresh(coordinator)
 
