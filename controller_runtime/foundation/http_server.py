@@ -11,6 +11,7 @@ Seed: controller manual, `http_server` and `alarm` links; all-zero addresses.
 
 from __future__ import annotations
 
+import asyncio
 import ipaddress
 import socket
 import time
@@ -64,7 +65,7 @@ class HttpServer:
         self._tls = tls
         self._allow_sans = None if allow_sans is None else frozenset(allow_sans)
         self._max_link_age_s = max_link_age_s
-        self._born: WeakKeyDictionary[Any, float] = WeakKeyDictionary()
+        self._first_answer: WeakKeyDictionary[asyncio.Transport, float] = WeakKeyDictionary()
         if self._allow_sans is not None:
             app.middlewares.insert(0, self._refuse_strangers)
         app.on_response_prepare.append(self._prepare_answer)
@@ -133,8 +134,10 @@ class HttpServer:
 
     async def _prepare_answer(self, request: web.Request, response: web.StreamResponse) -> None:
         response.headers.pop("Server", None)
+        if request.transport is None:
+            return
         now = time.monotonic()
-        if now - self._born.setdefault(request.protocol, now) > self._max_link_age_s:
+        if now - self._first_answer.setdefault(request.transport, now) > self._max_link_age_s:
             response.headers["Connection"] = "close"
             response.force_close()
 
