@@ -30,7 +30,7 @@ def find_installed(binary: Binary, environ: Mapping[str, str], places: Places) -
     if not binary.version_arguments:
         return None
     for candidate in _on_path(binary.name, environ, places):
-        if binary.version in _reported_version(candidate, binary):
+        if binary.version in _reported_version(candidate, binary, environ):
             return candidate
     return None
 
@@ -54,7 +54,7 @@ def _is_ours(candidate: Path, places: Places) -> bool:
     return resolved.is_relative_to(places.cache.resolve()) or candidate.is_relative_to(places.links)
 
 
-def _reported_version(candidate: Path, binary: Binary) -> list[str]:
+def _reported_version(candidate: Path, binary: Binary, environ: Mapping[str, str]) -> list[str]:
     try:
         answer = subprocess.run(
             [candidate, *binary.version_arguments],
@@ -62,7 +62,7 @@ def _reported_version(candidate: Path, binary: Binary) -> list[str]:
             text=True,
             timeout=VERSION_TIMEOUT_S,
             check=False,
-            env={**os.environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
+            env={**environ, "PULUMI_SKIP_UPDATE_CHECK": "true"},
         )
     except (OSError, subprocess.TimeoutExpired):
         return []

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import threading
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -76,6 +77,6 @@ def _link(link: Path, target: Path) -> None:
 def _fresh_name(path: Path) -> Path:
     """Return a free name in the folder of `path`, from which it can be replaced in one step."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    fresh = path.with_name(f".{path.name}.{os.getpid()}")
+    fresh = path.with_name(f".{path.name}.{threading.get_native_id()}")
     fresh.unlink(missing_ok=True)
     return fresh
