@@ -8,7 +8,7 @@ Seed: operator RFC, 5.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from controller_runtime.api.infer_validation import Capabilities
 from controller_runtime.api.labels import OPERATOR, OPERATOR_VALUE
@@ -39,7 +39,7 @@ class OperatorSettings:
 
     workers: int = WORKERS
     """Reconciles at a time, per controller."""
-    capabilities: Capabilities = Capabilities()
+    capabilities: Capabilities = field(default_factory=Capabilities)
 
 
 def build_operator(
