@@ -13,11 +13,12 @@ from types import FrameType
 from tools.builder import Builder, keeps_caches
 from tools.catalogue import CATALOGUE, select
 from tools.doctor import render_json, render_text, run_checks
-from tools.env_file import write_env_file
+from tools.env_file import DEV_STACK, write_env_file
 from tools.errors import ToolsError
 from tools.packages import install_packages, missing_packages
 from tools.places import Places
 from tools.progress import Progress
+from tools.stack_file import write_stack_file
 from tools.virtual_environment import ensure_virtual_environment
 
 
@@ -87,12 +88,14 @@ def _setup(options: argparse.Namespace, places: Places) -> int:
             refusal = error
     ensure_virtual_environment(places, print)
     write_env_file(places)
+    write_stack_file(places, DEV_STACK)
     if refusal:
         raise refusal
     return 0
 
 
 def _env(_options: argparse.Namespace, places: Places) -> int:
+    write_stack_file(places, DEV_STACK)
     print(f"wrote {write_env_file(places)}; use it with: . ./{places.env_file.name}")
     return 0
 
