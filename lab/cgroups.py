@@ -4,7 +4,7 @@
 Each machine has `<prefix>/<machine>`; its daemons live in the leaf `sys`, its pods in what the kubelet makes
 beside it. The groups also answer "which processes belong to this machine" after any crash, with no pid file.
 On version 1 every hierarchy carries the same tree; on version 2 there is one tree whose inner groups hold no
-process (kernel rule: only leaves may, once controllers are delegated).
+process (kernel rule: only leaves may, once controllers are delegated). The lab has run on version 1 only.
 """
 
 from __future__ import annotations
@@ -26,7 +26,11 @@ class CgroupTree(Protocol):
     """The operations that differ between the two kernel layouts. `path`: relative, such as `apd0/node1`."""
 
     def roots(self) -> list[Path]:
-        """Mount points of the hierarchies that carry our groups."""
+        """Mount points of all hierarchies in which groups of a machine can be."""
+        ...
+
+    def join_files(self, path: str) -> list[Path]:
+        """Files to which a machine's pid 1 writes 0 to join the leaf `sys`."""
         ...
 
     def create(self, path: str) -> None:
@@ -39,18 +43,22 @@ class CgroupTree(Protocol):
 
 
 class CgroupV1:
-    """One tree per controller (`/sys/fs/cgroup/memory`, ...); in hybrid mode `unified` is left alone."""
+    """One tree per controller (`/sys/fs/cgroup/memory`, ...). In hybrid mode runc makes groups in `unified` too."""
 
     def __init__(self, mount: Path = MOUNT) -> None:
         self._mount = mount
 
     def roots(self) -> list[Path]:
-        """Every hierarchy but `unified`; links such as `cpu -> cpu,cpuacct` once."""
-        return [p for p in sorted(self._mount.iterdir()) if p.name != "unified" and p.is_dir() and not p.is_symlink()]
+        """Every hierarchy; links such as `cpu -> cpu,cpuacct` once."""
+        return [p for p in sorted(self._mount.iterdir()) if p.is_dir() and not p.is_symlink()]
+
+    def join_files(self, path: str) -> list[Path]:
+        """One per controller."""
+        return [root / path / "sys" / "cgroup.procs" for root in self._controllers()]
 
     def create(self, path: str) -> None:
         """Make `path` and `path/sys` in each hierarchy; a new cpuset is empty until copied down."""
-        for root in self.roots():
+        for root in self._controllers():
             for folder in _chain(root, f"{path}/sys"):
                 folder.mkdir(exist_ok=True)
                 if (root / "cpuset.cpus").exists():
@@ -60,6 +68,9 @@ class CgroupV1:
     def anonymous_bytes(self, path: str) -> int:
         """`total_rss` of the memory controller."""
         return _memory_stat(self._mount / "memory" / path, "total_rss")
+
+    def _controllers(self) -> list[Path]:
+        return [root for root in self.roots() if root.name != "unified"]
 
 
 class CgroupV2:
@@ -71,6 +82,10 @@ class CgroupV2:
     def roots(self) -> list[Path]:
         """The one mount."""
         return [self._mount]
+
+    def join_files(self, path: str) -> list[Path]:
+        """The one leaf."""
+        return [self._mount / path / "sys" / "cgroup.procs"]
 
     def create(self, path: str) -> None:
         """Make `path` and `path/sys`; every group above `sys` hands all its controllers on.

@@ -64,8 +64,7 @@ class Machine:
         tree.create(self.cgroup)
         self.logs.mkdir(parents=True, exist_ok=True)
         init = self.lab.root / f"{self.name}.init"
-        join = [str(root / self.cgroup / "sys" / "cgroup.procs") for root in tree.roots()]
-        init.write_text(_init_script(self, join, script))
+        init.write_text(_init_script(self, tree.join_files(self.cgroup), script))
         enter_network = ["nsenter", f"--net=/run/netns/{self.namespace}"] if self.namespace else []
         new_machine = ["unshare", "--mount", "--propagation", "private", "--uts", "--ipc", "--pid", "--fork"]
         end_together = ["--kill-child=SIGKILL", "--mount-proc", "bash", str(init)]
@@ -79,8 +78,14 @@ class Machine:
                 cwd="/",
             )
         hint = f"Read {self.logs}/init.log."
-        wait_until(f"{self.name} starts", lambda: _child_running(outer.pid, str(init)) is not None, 20, hint, 0.02)
-        self._pid_file.write_text(str(_child_running(outer.pid, str(init))))
+        children: list[str] = []
+
+        def has_child() -> bool:
+            children[:] = _children(outer.pid)
+            return bool(children)
+
+        wait_until(f"{self.name} starts", has_child, 20, hint, 0.02)
+        self._pid_file.write_text(children[0])
         wait_until(f"{self.name} joins its cgroup", self.is_alive, 20, hint, 0.02)
 
     def halt(self) -> None:
@@ -136,8 +141,8 @@ def daemon(name: str, *command: str | Path) -> str:
     return f"supervise {name} {shlex.join(str(word) for word in command)}"
 
 
-def _init_script(machine: Machine, cgroup_files: Sequence[str], body: str) -> str:
-    join = "\n".join(f"echo 0 > {shlex.quote(file)}" for file in cgroup_files)
+def _init_script(machine: Machine, cgroup_files: Sequence[Path], body: str) -> str:
+    join = "\n".join(f"echo 0 > {shlex.quote(str(file))}" for file in cgroup_files)
     return f"""#!/bin/bash
 {join}
 LOGS={shlex.quote(str(machine.logs))}
@@ -151,14 +156,11 @@ while :; do wait; sleep 1; done
 """
 
 
-def _child_running(outer: int, script: str) -> int | None:
+def _children(pid: int) -> list[str]:
     try:
-        children = Path(f"/proc/{outer}/task/{outer}/children").read_text().split()
-        if children and script in Path(f"/proc/{children[0]}/cmdline").read_text():
-            return int(children[0])
+        return Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     except FileNotFoundError:
-        pass
-    return None
+        return []
 
 
 def _command_name(pid: int) -> str:
