@@ -2,7 +2,7 @@
 """`sim-clusterd`: watches pods and nodes, keeps the global rank table, pushes tables and faults over gRPC.
 
 Ports: gRPC 8899 for Controllers, health 8900 for probes; both mutual TLS. Needs from the API server:
-get, list, watch on pods of the stack's namespace and on nodes; get, list, watch, create, patch on its ConfigMaps.
+get, list, watch on pods of the stack's namespace and on nodes; create ConfigMaps there, get and patch its own.
 """
 
 from __future__ import annotations

@@ -2,14 +2,15 @@
 """Keeps the ConfigMap `global-ranktable` and the gRPC subscribers in step with the live pods.
 
 Works from synced caches only, so an API server that is away changes nothing: the last table stays. Writes
-are guarded by the resource version that was read; a conflict means looking again. Somebody else's change of
-the table (a redeployment that resets it) is overwritten.
+are guarded by the resource version that was read just before; a conflict means looking again. Somebody
+else's change of the table (a redeployment that resets it) is overwritten within `RECHECK_S`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,7 +20,7 @@ from controller_runtime.errors import KubeError, TransportError
 from controller_runtime.foundation.backoff import Backoff
 from controller_runtime.foundation.log import get_logger
 from controller_runtime.kube.client import KubeClient
-from controller_runtime.kube.errors import AlreadyExistsError, ConflictError
+from controller_runtime.kube.errors import ConflictError, NotFoundError
 from controller_runtime.kube.informer import Informer
 from controller_runtime.kube.kind import CONFIG_MAP, NODE, POD, Object
 from controller_runtime.kube.lifecycle import pause
@@ -30,6 +31,9 @@ from simulator.clusterd.ranktable import build_rank_table
 
 SETTLE_S: Final = 0.1
 """Changes that come together are published together."""
+
+RECHECK_S: Final = 5.0
+"""How often the ConfigMap is compared without any change of a pod: one read, no right to list ConfigMaps needed."""
 
 RETRY_BASE_S, RETRY_CAP_S = 0.2, 5.0
 
@@ -60,13 +64,12 @@ class Publisher:
         selectors = (watched.controllers, watched.coordinators, watched.servers)
         self._pods = [Informer(client, POD, watched.namespace, selector) for selector in selectors]
         self._nodes = Informer(client, NODE)
-        self._config_map = Informer(client, CONFIG_MAP, watched.namespace, field_selector=f"metadata.name={watched.config_map}")
         for informer in self._informers:
             informer.add_handler(self._on_change)
 
     @property
     def _informers(self) -> list[Informer]:
-        return [*self._pods, self._nodes, self._config_map]
+        return [*self._pods, self._nodes]
 
     @property
     def is_synced(self) -> bool:
@@ -91,8 +94,10 @@ class Publisher:
         backoff = Backoff(RETRY_BASE_S, RETRY_CAP_S)
         self._dirty.set()
         while True:
-            await self._dirty.wait()
-            await pause(stop, SETTLE_S)
+            with suppress(TimeoutError):
+                async with asyncio.timeout(RECHECK_S):
+                    await self._dirty.wait()
+                    await pause(stop, SETTLE_S)
             self._dirty.clear()
             try:
                 await self._publish()
@@ -113,26 +118,29 @@ class Publisher:
 
     async def _write(self, table: RankTable) -> None:
         text = table.to_json().decode()
-        name, namespace = self._watched.config_map, self._watched.namespace
-        present = self._config_map.store.get(namespace, name)
-        if present is None:
-            metadata = {"name": name, "namespace": namespace}
-            try:
-                await self._client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {FILE_NAME: text}})
-            except AlreadyExistsError:
-                self._dirty.set()
+        try:
+            if not await self._is_written(text):
                 return
-        elif (present.get("data") or {}).get(FILE_NAME) == text:
+        except ConflictError:
+            self._dirty.set()
             return
-        else:
-            guard = {"resourceVersion": present["metadata"]["resourceVersion"]}
-            try:
-                await self._client.patch(CONFIG_MAP, name, namespace, {"metadata": guard, "data": {FILE_NAME: text}})
-            except ConflictError:
-                self._dirty.set()
-                return
         groups = {group.group_id: len(group.server_list) for group in table.server_group_list}
         log.info("rank table written", status=table.status, groups=groups)
+
+    async def _is_written(self, text: str) -> bool:
+        """Write the ConfigMap unless it already says so. False: nothing to do."""
+        name, namespace = self._watched.config_map, self._watched.namespace
+        try:
+            present = await self._client.get(CONFIG_MAP, name, namespace)
+        except NotFoundError:
+            metadata = {"name": name, "namespace": namespace}
+            await self._client.create({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": {FILE_NAME: text}})
+            return True
+        if (present.get("data") or {}).get(FILE_NAME) == text:
+            return False
+        guard = {"resourceVersion": present["metadata"]["resourceVersion"]}
+        await self._client.patch(CONFIG_MAP, name, namespace, {"metadata": guard, "data": {FILE_NAME: text}})
+        return True
 
     def _push(self, table: RankTable) -> None:
         """Tell subscribers; the first table they get is a completed one."""
