@@ -45,13 +45,22 @@ class ConfigFile:
         return _mappings(self.tree, self.place)
 
     def leaves(self) -> Iterator[Leaf]:
-        """Every scalar value of the document; of other text, every assignment."""
+        """Every scalar value of the document; of other text, the text itself when it is one line, and every assignment."""
         if self.tree is not None:
             yield from _leaves(self.tree, self.place, self.name)
             return
-        for number, line in enumerate(self.text.splitlines(), 1):
+        lines = list(self.lines())
+        if len(lines) == 1:
+            yield Leaf(self.place, self.name, self.text)
+        for place, line in lines:
             if (found := _ASSIGNMENT.match(line)) is not None:
-                yield Leaf(f"{self.place} line {number}", found[1], found[2].strip("\"'"))
+                yield Leaf(place, found[1], found[2].strip("\"'"))
+
+    def lines(self) -> Iterator[tuple[str, str]]:
+        """Lines of the text with their places."""
+        lines = self.text.splitlines()
+        for number, line in enumerate(lines, 1):
+            yield (f"{self.place} line {number}" if len(lines) > 1 else self.place), line
 
 
 def config_files(obj: KubeObject) -> Iterator[ConfigFile]:

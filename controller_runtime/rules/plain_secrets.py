@@ -33,7 +33,7 @@ def no_plain_secret(obj: KubeObject) -> Iterator[Finding]:
             certain_first(_setting(setting) for setting in settings(obj)),
             certain_first(_whole_file(file) for file in config_files(obj)),
             _annotations("metadata.annotations", obj.get("metadata")),
-            certain_first(_annotations(f"{pod.place}.metadata.annotations".lstrip("."), pod.metadata) for pod in pods(obj)),
+            certain_first(_annotations(f"{pod.metadata_place}.annotations", pod.metadata) for pod in pods(obj)),
         ]
     )
 

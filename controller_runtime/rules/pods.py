@@ -28,6 +28,7 @@ class Pod:
     place: str
     spec: KubeObject
     metadata: KubeObject
+    metadata_place: str
 
     def security(self, key: str) -> object:
         """Value of the pod's security context."""
@@ -55,7 +56,7 @@ class Container:
 def pods(obj: KubeObject) -> Iterator[Pod]:
     """Every pod specification. Raises NotKnownError at the end when a part that may hold pods is not known."""
     if kind_of(obj) != "CustomResourceDefinition":
-        yield from _pods(obj, "", EMPTY)
+        yield from _pods(obj, "", EMPTY, "")
 
 
 def containers(obj: KubeObject) -> Iterator[Container]:
@@ -75,9 +76,9 @@ def _listed(pod: Pod, list_name: str) -> Iterator[Container]:
             yield Container(f"{pod.place}.{list_name}[{name}]".lstrip("."), name, body, pod)
 
 
-def _pods(node: KubeObject, place: str, metadata: KubeObject) -> Iterator[Pod]:
+def _pods(node: KubeObject, place: str, metadata: KubeObject, metadata_place: str) -> Iterator[Pod]:
     if any(_holds_containers(node.get(name)) for name in CONTAINER_LISTS):
-        yield Pod(place, node, metadata)
+        yield Pod(place, node, metadata, metadata_place)
         return
     own = node.get("metadata")
     inner = own if isinstance(own, Mapping) else EMPTY
@@ -87,7 +88,7 @@ def _pods(node: KubeObject, place: str, metadata: KubeObject) -> Iterator[Pod]:
             continue
         for child_place, child in _branches(f"{place}.{key}" if place else key, value):
             if isinstance(child, Mapping):
-                yield from _pods(child, child_place, inner)
+                yield from _pods(child, child_place, inner, f"{place}.metadata" if place else "metadata")
             elif isinstance(child, NotKnown) and (key in MAY_HOLD_PODS or key.lower().endswith("template")):
                 unknown = unknown or child
     if unknown is not None:

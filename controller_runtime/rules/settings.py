@@ -84,9 +84,9 @@ def file_settings(file: ConfigFile) -> Iterator[Setting]:
     for leaf in file.leaves():
         yield Setting(leaf.place, leaf.key, leaf.value, Source.FILE)
     if file.tree is None:
-        for number, line in enumerate(file.text.splitlines(), 1):
+        for place, line in file.lines():
             if not line.lstrip().startswith("#"):
-                yield from flags(((f"{file.place} line {number}", word) for word in shell_words(line)), Source.FILE)
+                yield from flags(((place, word) for word in shell_words(line)), Source.FILE)
 
 
 def shell_words(line: str) -> list[str]:
@@ -101,7 +101,7 @@ def flags(placed_words: Iterable[tuple[str, str]], source: Source) -> Iterator[S
         name, equals, value = word.partition("=")
         is_flag = word.startswith("-")
         if held is not None:
-            yield Setting(*held, True if is_flag else word, source)
+            yield Setting(*held, True, source) if is_flag else Setting(place, held[1], word, source)
             held = None
             if not is_flag:
                 continue
