@@ -10,6 +10,8 @@ MAKEFLAGS += --no-print-directory
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv/bin
 TOOLS := PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m tools
+LAB := PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m lab --name dev
+IN_STACK := . ./.env.sh;
 PROTOS = $(wildcard controller_runtime/*/proto/*.proto simulator/proto/*.proto)
 
 ##@ Getting ready
@@ -39,6 +41,52 @@ doctor: ## Check everything the other targets need and say how to fix what is mi
 .PHONY: env
 env: ## Write .env.sh, which makes a bare pulumi or kubectl act on the dev stack
 	@$(TOOLS) env
+
+##@ The stack
+
+.PHONY: lab
+lab: ## Start the local cluster of five nodes, or what is down of it (not when KUBECONFIG is set)
+	@if [ -z "$${KUBECONFIG:-}" ]; then $(LAB) up; fi
+
+.PHONY: images
+images: setup tools ## Build the container images that are not current and load them into the local cluster
+	@$(VENV)/python -m images
+	@if [ -z "$${KUBECONFIG:-}" ] && $(LAB) status >/dev/null 2>&1; then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
+
+.PHONY: up
+up: setup tools doctor ## Local cluster, images, the whole stack, and a request through it
+	@$(VENV)/python -m images
+	@$(MAKE) lab
+	@if [ -z "$${KUBECONFIG:-}" ]; then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
+	@$(TOOLS) env >/dev/null
+	@$(IN_STACK) $(TOOLS) stack
+	@$(IN_STACK) pulumi up --yes --skip-preview --suppress-outputs
+	@$(MAKE) smoke
+	@$(IN_STACK) $(VENV)/ascend-pd status
+
+.PHONY: smoke
+smoke: ## Send one request through the Coordinator and name the pods that worked on it
+	@$(IN_STACK) $(VENV)/ascend-pd smoke
+
+.PHONY: status
+status: ## Nodes, pods, etcd, roles, certificates, problems
+	@$(IN_STACK) $(VENV)/ascend-pd status
+
+.PHONY: preview
+preview: ## Preview the stack; exit code 0 only when nothing would change
+	@$(IN_STACK) pulumi preview --expect-no-changes
+
+STACK ?= dev
+.PHONY: pr-preview
+pr-preview: ## Preview STACK for a pull request: build/preview.md and build/preview.json, no secrets
+	@mkdir -p build
+	@$(IN_STACK) code=0; pulumi preview --stack $(STACK) --diff --json > build/preview.raw.json || code=$$?; \
+		$(VENV)/ascend-pd pr-summary build/preview.raw.json --stack $(STACK); rm -f build/preview.raw.json; exit $$code
+
+.PHONY: down
+down: ## Remove the stack and the local cluster
+	@if [ -z "$${KUBECONFIG:-}" ]; then $(IN_STACK) $(TOOLS) forget-stack; $(LAB) down; \
+	else $(IN_STACK) pulumi destroy --yes --skip-preview --suppress-outputs; fi
 
 ##@ Working on the code
 

@@ -21,7 +21,11 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m images", description=__doc__)
     parser.add_argument("--cache", type=Path, default=_cache(), help="folder for layers and archives (default: %(default)s)")
     parser.add_argument("--output", type=Path, default=CHECKOUT / "build" / "images.json", help="where digests go (default: %(default)s)")
+    parser.add_argument("--print-archives", action="store_true", help="build nothing; print the archives of the last build")
     args = parser.parse_args()
+    if args.print_archives:
+        print(*(image["archive"] for image in json.loads(args.output.read_text()).values()))
+        return 0
     try:
         images = build(args.cache)
     except ImageError as err:

@@ -19,6 +19,7 @@ from tools.packages import install_packages, missing_packages
 from tools.places import Places
 from tools.progress import Progress
 from tools.stack_file import write_stack_file
+from tools.stack_state import ensure_stack, forget_stack
 from tools.virtual_environment import ensure_virtual_environment
 
 
@@ -56,6 +57,12 @@ def _parser() -> argparse.ArgumentParser:
 
     env = commands.add_parser("env", help="write .env.sh, which makes a bare pulumi or kubectl act on the dev stack")
     env.set_defaults(run=_env)
+
+    stack = commands.add_parser("stack", help="make the dev stack known to Pulumi; does nothing when it is")
+    stack.set_defaults(run=_stack)
+
+    forget = commands.add_parser("forget-stack", help="drop the state of the dev stack, for a cluster that is thrown away with it")
+    forget.set_defaults(run=_forget_stack)
     return parser
 
 
@@ -97,6 +104,16 @@ def _setup(options: argparse.Namespace, places: Places) -> int:
 def _env(_options: argparse.Namespace, places: Places) -> int:
     write_stack_file(places, DEV_STACK)
     print(f"wrote {write_env_file(places)}; use it with: . ./{places.env_file.name}")
+    return 0
+
+
+def _stack(_options: argparse.Namespace, places: Places) -> int:
+    ensure_stack(places, DEV_STACK, os.environ)
+    return 0
+
+
+def _forget_stack(_options: argparse.Namespace, places: Places) -> int:
+    forget_stack(places, DEV_STACK)
     return 0
 
 
