@@ -49,7 +49,7 @@ class EtcdClient:
 
     async def close(self) -> None:
         """Close all connections."""
-        self.endpoints.close()
+        await self.endpoints.close()
 
     async def get(self, key: str) -> KeyValue | None:
         """Return the pair at `key`, or None."""

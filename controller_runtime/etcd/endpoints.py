@@ -14,13 +14,13 @@ from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from grpclib.client import Channel, UnaryUnaryMethod
-from grpclib.config import Configuration
 from grpclib.const import Status
 from grpclib.exceptions import GRPCError, ProtocolError, StreamTerminatedError
 
 from controller_runtime.errors import ConfigError
 from controller_runtime.etcd.errors import EtcdUnavailableError, refusal
 from controller_runtime.foundation.backoff import Backoff
+from controller_runtime.foundation.grpc_link import hang_up, open_channel
 from controller_runtime.foundation.tls import TlsIdentity
 from controller_runtime.foundation.tls_handshake import reason_of
 
@@ -30,8 +30,6 @@ RETRIED_STATUS = (Status.UNAVAILABLE, Status.DEADLINE_EXCEEDED, Status.CANCELLED
 REQUIRE_LEADER = {"hasleader": "true"}
 """Metadata that makes a member without leader refuse a stream instead of keeping it silent (etcd 3.6, `WithRequireLeader`)."""
 
-PING_PERIOD_S, PING_TIMEOUT_S = 10.0, 5.0
-"""Below 5 s between pings etcd closes the connection (measured: GOAWAY 11)."""
 SHARE_OF_ONE_TRY = 0.4
 MIN_TRY_S = 0.5
 
@@ -63,14 +61,14 @@ class Endpoints:
         """Return the connection to one member, made on first use."""
         if index not in self._channels:
             host, port = self.addresses[index]
-            self._channels[index] = Channel(host, port, ssl=self._tls.client_context(["h2"], check_hostname=True), config=_with_pings())
+            self._channels[index] = open_channel(host, port, self._tls.client_context(["h2"], check_hostname=True))
         return self._channels[index]
 
     def failed(self, index: int) -> None:
         """Drop the connection to a member (all its streams end) and go on with the next one."""
         channel = self._channels.pop(index, None)
         if channel is not None:
-            channel.close()
+            hang_up(channel)
         if index == self.current:
             self.current = (index + 1) % len(self.addresses)
             self.failovers += 1
@@ -79,12 +77,13 @@ class Endpoints:
         """Close all connections; the next call connects anew, streams resume by themselves."""
         channels, self._channels = self._channels, {}
         for channel in channels.values():
-            channel.close()
+            hang_up(channel)
 
-    def close(self) -> None:
-        """End for good."""
+    async def close(self) -> None:
+        """End for good; the sockets are closed on return."""
         self._forget()
         self.disconnect()
+        await asyncio.sleep(0)
 
     async def call(
         self,
@@ -139,17 +138,6 @@ def _address(endpoint: str) -> tuple[str, int]:
     if not colon or not host or not port.isdecimal() or "://" in endpoint.removeprefix("https://"):
         raise ConfigError(f"etcd endpoint {endpoint!r}: is not https://host:port. Plain http is not supported.")
     return host.strip("[]"), int(port)
-
-
-def _with_pings() -> Configuration:
-    """grpclib names these settings with underscores; this is the only place that knows."""
-    return Configuration(
-        _keepalive_time=PING_PERIOD_S,
-        _keepalive_timeout=PING_TIMEOUT_S,
-        _keepalive_permit_without_calls=True,
-        _http2_max_pings_without_data=0,
-        _http2_min_sent_ping_interval_without_data=PING_PERIOD_S,
-    )
 
 
 def _words(error: BaseException) -> str:
