@@ -109,9 +109,10 @@ def _node_port_overlaps(spec: InferServiceSpec, offsets: range) -> Iterator[str]
                     continue
                 key = declared + offset, str(port.get("protocol") or "TCP")
                 place = f"service {service.name} of role {role.name}, nodePort {declared} of service {offset}"
-                if (other := seen.setdefault(key, place)) != place:
-                    yield f"{place}: becomes {key[0]}, which {other} has too. Leave as many ports between them as there are services."
+                if key in seen:
+                    yield f"{place}: becomes {key[0]}, which {seen[key]} has too. Leave as many ports between them as there are services."
                     return
+                seen[key] = place
 
 
 def _role_problems(service: str, role: InstanceSetSpec, strategy: str, offsets: range, can: Capabilities) -> Iterator[str]:

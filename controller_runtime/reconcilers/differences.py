@@ -44,14 +44,14 @@ def fingerprint(live: Mapping[str, Any]) -> str:
 
 def covers(live: Any, desired: Any) -> bool:
     """Whether `live` has everything `desired` states. Lists of mappings match in any order, other lists exactly."""
-    if _is_empty(desired):
-        return _is_empty(live)
+    if desired is None or (live is None and _is_empty(desired)):
+        return True
     if isinstance(desired, Mapping):
-        return isinstance(live, Mapping) and all(_is_empty(value) or covers(live.get(key), value) for key, value in desired.items())
+        return isinstance(live, Mapping) and all(covers(live.get(key), value) for key, value in desired.items())
     if isinstance(desired, list):
         if not isinstance(live, list):
             return False
-        if all(isinstance(item, Mapping) for item in desired):
+        if desired and all(isinstance(item, Mapping) for item in desired):
             return all(any(covers(candidate, item) for candidate in live) for item in desired)
         return len(live) == len(desired) and all(covers(one, other) for one, other in zip(live, desired, strict=True))
     return bool(live == desired) or _same_quantity(live, desired)
@@ -100,5 +100,7 @@ def _same_quantity(one: object, other: object) -> bool:
 
 
 def _is_empty(value: object) -> bool:
-    """Absent, or an empty string or collection. 0 and false are values."""
-    return value is None or (isinstance(value, str | list | Mapping) and not value)
+    """Absent, an empty string or list, or a mapping of nothing but these. 0 and false are values."""
+    if isinstance(value, Mapping):
+        return all(_is_empty(each) for each in value.values())
+    return value is None or value in ("", [])

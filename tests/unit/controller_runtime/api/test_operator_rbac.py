@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: Apache-2.0
+from __future__ import annotations
+
+from controller_runtime.api.operator_rbac import cluster_rules, operator_namespace_rules
+
+RULES = [*cluster_rules(), *operator_namespace_rules()]
+
+
+def test_no_rule_has_a_wildcard() -> None:
+    assert not [rule for rule in RULES for values in rule.values() if "*" in values]
+
+
+def test_the_operator_may_not_touch_pods_secrets_or_its_own_rights() -> None:
+    granted = {resource for rule in RULES for resource in rule["resources"]}
+
+    assert not granted & {"pods", "secrets", "roles", "clusterroles", "rolebindings", "clusterrolebindings", "serviceaccounts", "nodes"}
+
+
+def test_what_users_write_is_read_only() -> None:
+    verbs = {verb for rule in RULES if "inferservicesets" in rule["resources"] for verb in rule["verbs"]}
+
+    assert verbs == {"get", "list", "watch"}
+
+
+def test_leases_are_granted_by_name_in_one_namespace_only() -> None:
+    assert not [rule for rule in cluster_rules() if "leases" in rule["resources"]]
+    changing = [rule for rule in operator_namespace_rules() if "update" in rule["verbs"]]
+    assert [rule["resourceNames"] for rule in changing] == [["infer-operator"]]
+
+
+def test_a_caller_cannot_change_the_rules_of_the_next_one() -> None:
+    cluster_rules()[0]["verbs"].append("delete")
+
+    assert cluster_rules()[0]["verbs"] == ["get", "list", "watch"]
