@@ -73,7 +73,7 @@ def parser() -> argparse.ArgumentParser:
         command.add_argument(f"--{class_name}", type=int, metavar="N", help=f"number of {class_name} nodes, changes --nodes")
     command.add_argument("--fake-nodes", type=int, metavar="N", help="nodes that exist only as objects, for many pods (default 0)")
     folder = images.cache_folder() / "archives"
-    command.add_argument("--images", type=Path, metavar="DIR", default=folder, help=f"folder of image archives (default {folder})")
+    command.add_argument("--images", type=Path, metavar="DIR", help=f"folder of image archives (default {folder})")
 
     add("down", _down, "remove every trace of the lab; does nothing when it is not up")
     command = add("status", _status, "show machines and addresses")
@@ -117,8 +117,15 @@ def _up(arguments: argparse.Namespace) -> int:
         nodes, fake_nodes = recorded.nodes, recorded.fake_nodes
     folder = binaries.find_folder(recorded.binaries if recorded else None)
     lab = Lab(arguments.name, number, nodes, fake_nodes or 0, folder)
-    lifecycle.up(lab, sorted(arguments.images.glob("*.tar")))
+    lifecycle.up(lab, _archives(arguments.images))
     return 0
+
+
+def _archives(given: Path | None) -> list[Path]:
+    """The default folder may be missing: a lab without the project's images is of use, too."""
+    if given is not None and not given.is_dir():
+        raise LabError(f"--images: {given} is no folder. Name one with image archives.")
+    return sorted((given or images.cache_folder() / "archives").glob("*.tar"))
 
 
 def _down(arguments: argparse.Namespace) -> int:

@@ -107,6 +107,8 @@ def _api_server_flags(lab: Lab) -> list[str]:
         f"--tls-cert-file={pki}/apiserver.crt",
         f"--tls-private-key-file={pki}/apiserver.key",
         f"--client-ca-file={pki}/ca.crt",
+        f"--requestheader-client-ca-file={pki}/ca.crt",
+        "--requestheader-allowed-names=no-front-proxy",
         "--authorization-mode=Node,RBAC",
         "--enable-admission-plugins=NodeRestriction",
         f"--service-cluster-ip-range={at.service_cidr}",

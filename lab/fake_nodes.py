@@ -68,10 +68,14 @@ def fake_node(index: int) -> KubeObject:
 
 
 def ensure(lab: Lab, client: ApiClient) -> None:
-    """Create the lab's fake nodes, with capacity for many pods and the devices of their class."""
+    """Create the fake nodes that are missing, with capacity for many pods and the devices of their class."""
+    if not lab.fake_nodes:
+        return
+    existing = {item["metadata"]["name"] for item in client.get("/api/v1/nodes?labelSelector=type%3Dkwok")["items"]}
     for index in range(1, lab.fake_nodes + 1):
         node = fake_node(index)
-        resources = {**_CAPACITY, NPU_RESOURCE: "8"}
+        if node["metadata"]["name"] in existing:
+            continue
         client.apply(node)
-        status = {"capacity": resources, "allocatable": resources}
-        client.apply_status({"apiVersion": "v1", "kind": "Node", "metadata": {"name": f"fake{index}"}, "status": status})
+        resources = {**_CAPACITY, NPU_RESOURCE: str(CLASSES["prefill"].npus)}
+        client.apply_status({**node, "status": {"capacity": resources, "allocatable": resources}})

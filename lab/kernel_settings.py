@@ -17,28 +17,28 @@ SETTINGS = (
     "kernel/keys/root_maxkeys",
     "kernel/keys/root_maxbytes",
 )
-_PROC = Path("/proc/sys")
-_BOOT_ID = Path("/proc/sys/kernel/random/boot_id")
+PROC = Path("/proc/sys")
+_BOOT_ID = "kernel/random/boot_id"
 
 
-def remember(record: Path) -> None:
+def remember(record: Path, proc: Path = PROC) -> None:
     """Write the present values to `record`, unless it holds those of this boot already."""
-    boot_id = _BOOT_ID.read_text().strip()
+    boot_id = (proc / _BOOT_ID).read_text().strip()
     if record.exists() and json.loads(record.read_text())["boot_id"] == boot_id:
         return
-    values = {name: (_PROC / name).read_text().strip() for name in SETTINGS if (_PROC / name).exists()}
+    values = {name: (proc / name).read_text().strip() for name in SETTINGS if (proc / name).exists()}
     record.parent.mkdir(parents=True, exist_ok=True)
     temporary = record.with_suffix(".tmp")
     temporary.write_text(json.dumps({"boot_id": boot_id, "values": values}))
     temporary.rename(record)
 
 
-def restore(record: Path) -> None:
+def restore(record: Path, proc: Path = PROC) -> None:
     """Put the values back and delete the record. A record of an earlier boot is only deleted."""
     if not record.exists():
         return
     content = json.loads(record.read_text())
-    if content["boot_id"] == _BOOT_ID.read_text().strip():
+    if content["boot_id"] == (proc / _BOOT_ID).read_text().strip():
         for name, value in content["values"].items():
-            (_PROC / name).write_text(value)
+            (proc / name).write_text(value)
     record.unlink()

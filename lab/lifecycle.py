@@ -6,10 +6,9 @@ Both hold the lab's lock. Neither trusts records about processes: what runs is a
 
 from __future__ import annotations
 
+import http.client
 import shutil
 import time
-import urllib.error
-import urllib.request
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
@@ -65,7 +64,7 @@ def up(lab: Lab, archives: Sequence[Path]) -> None:
         if not lab.certificates.exists():
             say("making certificates")
         certificates.ensure(lab)
-        network.ensure(lab)
+        network.ensure_switch(lab)
         asked_at = datetime.now(UTC)
         changed = _boot_what_is_down(lab, say)
         _wait_ready(lab, ApiClient(lab), say, since=asked_at if changed else None)
@@ -134,10 +133,11 @@ def _ensure_images(lab: Lab, archives: Sequence[Path], say: Progress) -> None:
     wanted = images.with_pause(archives)
     images.remember(lab, wanted)
     if image_seed.needs_seed(lab):
-        root = image_seed.ensure_seed(wanted)
-        say(f"image seed of {len(wanted)} archives")
-        with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda spec: image_seed.plant(lab, spec, root, wanted), lab.nodes))
+        with state.exclusive("image-seeds"):
+            root = image_seed.ensure_seed(wanted)
+            say(f"image seed of {len(wanted)} archives")
+            with ThreadPoolExecutor(4) as pool:
+                list(pool.map(lambda spec: image_seed.plant(lab, spec, root, wanted), lab.nodes))
         say("images linked into every node")
 
 
@@ -146,9 +146,10 @@ def _boot_what_is_down(lab: Lab, say: Progress) -> bool:
     if not control_plane.machine(lab).is_alive():
         control_plane.boot(lab)
         started.append(state.CONTROL_PLANE)
-    dead = [spec for spec in lab.nodes if not node.machine(lab, spec).is_alive()]
+    dead = [spec for spec in lab.nodes if not (node.machine(lab, spec).is_alive() and network.is_attached(lab, spec))]
     with ThreadPoolExecutor(4) as pool:
         list(pool.map(lambda spec: node.power_on(lab, spec), dead))
+    network.ensure_host_routes(lab)
     started += [spec.name for spec in dead]
     if started:
         say(f"started {', '.join(started)}")
@@ -218,8 +219,11 @@ def _is_done(action: Callable[[], object]) -> bool:
 
 
 def _dns_answers(lab: Lab) -> bool:
+    connection = http.client.HTTPConnection(lab.addresses.host_ip, lab.addresses.dns_ready_port, timeout=2)
     try:
-        with urllib.request.urlopen(f"http://{lab.addresses.host_ip}:{lab.addresses.dns_ready_port}/ready", timeout=2) as answer:
-            return bool(answer.status == 200)
-    except (urllib.error.URLError, OSError):
+        connection.request("GET", "/ready")
+        return connection.getresponse().status == 200
+    except (OSError, http.client.HTTPException):
         return False
+    finally:
+        connection.close()

@@ -22,6 +22,9 @@ from lab.commands import wait_until
 from lab.errors import LabError
 from lab.state import Lab
 
+_ENVIRONMENT = {"PATH": "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "HOME": "/root"}
+"""All that daemons get. A proxy setting of the user would send their traffic for the API server elsewhere."""
+
 
 @dataclass(frozen=True)
 class Machine:
@@ -76,6 +79,7 @@ class Machine:
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
                 cwd="/",
+                env=_ENVIRONMENT,
             )
         hint = f"Read {self.logs}/init.log."
         children: list[str] = []

@@ -23,21 +23,22 @@ _NAMESPACES = Path("/run/netns")
 _BRIDGE_FILTERS = ("iptables", "ip6tables", "arptables")
 
 
-def ensure(lab: Lab) -> None:
-    """Make whatever is missing of the switch, the host's cable and the nodes' cables.
+def ensure_switch(lab: Lab) -> None:
+    """Make the switch and the host's cable. When either is missing, the nodes' cables are removed too.
 
     Raises:
         LabError: the machine already uses one of the lab's subnets.
     """
-    at = lab.addresses
-    if not _namespace_exists(at.namespace(_SWITCH)) or not _host_link_is_up(lab):
+    if not _namespace_exists(lab.addresses.namespace(_SWITCH)) or not _host_link_is_up(lab):
         _make_switch(lab)
-    for node in lab.nodes:
-        if not _is_attached(lab, node):
-            attach(lab, node)
+
+
+def ensure_host_routes(lab: Lab) -> None:
+    """Let the host reach the pods of every node."""
+    at = lab.addresses
     present = run("ip", "route", "show", "dev", at.host_link)
     for node in lab.nodes:
-        if at.node_pod_cidr(node.index) not in present:
+        if f"{at.node_pod_cidr(node.index)} " not in present:
             run("ip", "route", "replace", at.node_pod_cidr(node.index), "via", at.node_ip(node.index))
 
 
@@ -75,6 +76,12 @@ def is_plugged(lab: Lab, node: NodeSpec) -> bool:
     """False when the cable was pulled or the node has none."""
     links = run("ip", "-n", lab.addresses.namespace(_SWITCH), "-j", "link", "show", "dev", node.name, check=False)
     return bool(links) and "UP" in json.loads(links)[0]["flags"]
+
+
+def is_attached(lab: Lab, node: NodeSpec) -> bool:
+    """True when the node has its whole network: `attach` makes the default route last."""
+    namespace = lab.addresses.namespace(node.name)
+    return _namespace_exists(namespace) and "default" in run("ip", "-n", namespace, "route", "show", "default", check=False)
 
 
 def remove(prefix: str) -> None:
@@ -123,12 +130,6 @@ def _make_switch(lab: Lab) -> None:
 
 def _host_link_is_up(lab: Lab) -> bool:
     return lab.addresses.host_ip in run("ip", "-br", "addr", "show", "dev", lab.addresses.host_link, "up", check=False)
-
-
-def _is_attached(lab: Lab, node: NodeSpec) -> bool:
-    """The default route is the last thing `attach` makes, so an interrupted one counts as missing."""
-    namespace = lab.addresses.namespace(node.name)
-    return _namespace_exists(namespace) and "default" in run("ip", "-n", namespace, "route", "show", "default", check=False)
 
 
 def _namespace_exists(name: str) -> bool:

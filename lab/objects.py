@@ -12,9 +12,8 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 def base_objects(lab: Lab) -> list[KubeObject]:
-    """All of them, in the order to apply."""
+    """All of them, in the order to apply. DNS gets its rights last: once it is ready, all others are there."""
     return [
-        *_grant("system:coredns", _rule("", "endpoints", "services", "pods", "namespaces"), _rule("discovery.k8s.io", "endpointslices")),
         *_grant(
             "system:kube-router",
             _rule("", "namespaces", "pods", "services", "nodes", "endpoints"),
@@ -23,6 +22,7 @@ def base_objects(lab: Lab) -> list[KubeObject]:
         ),
         *_dns_service(lab),
         _storage_class(),
+        *_grant("system:coredns", _rule("", "endpoints", "services", "pods", "namespaces"), _rule("discovery.k8s.io", "endpointslices")),
     ]
 
 

@@ -146,7 +146,11 @@ def exclusive(name: str, base: Path = BASE) -> Iterator[None]:
     while True:
         path.parent.mkdir(parents=True, exist_ok=True)
         handle = os.open(path, os.O_CREAT | os.O_RDWR, 0o600)
-        fcntl.flock(handle, fcntl.LOCK_EX)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            print(f"waiting for another command on {name}", flush=True)
+            fcntl.flock(handle, fcntl.LOCK_EX)
         if path.exists() and path.stat().st_ino == os.fstat(handle).st_ino:
             break
         os.close(handle)

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from lab import cgroups, network
 from tests.support.real_lab import CHECKOUT, RealLab, pod, until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900), pytest.mark.xdist_group("lab")]
@@ -59,6 +61,30 @@ def test_an_interrupted_up_is_taken_up_again(small_lab: RealLab, archives: Path,
     small_lab.run("up", "--images", str(archives))
 
     assert all(machine["ready"] for machine in small_lab.status()["machines"])
+
+
+def test_a_lab_survives_a_reboot_of_the_machine(small_lab: RealLab, archives: Path) -> None:
+    small_lab.run("up", "--nodes", "infra=1", "--images", str(archives))
+    small_lab.kubectl("create", "namespace", "kept")
+    _lose_everything_but_the_disk()
+
+    started = small_lab.run("up", "--images", str(archives))
+
+    assert "started cp, node1" in started
+    assert small_lab.is_ready("node1")
+    assert small_lab.get("namespace", "kept")["status"]["phase"] == "Active"
+
+
+def _lose_everything_but_the_disk() -> None:
+    """What a reboot takes: processes, links, groups. A pid file then names a process of somebody else."""
+    tree = cgroups.detect()
+    state = Path("/var/lib/ascend-pd/lab/tidy")
+    for file in state.glob("*.pid"):
+        os.kill(int(file.read_text()), signal.SIGKILL)
+        file.write_text(str(os.getpid()))
+    until("all processes are gone", lambda: not cgroups.pids(tree, PREFIX))
+    network.remove(PREFIX)
+    cgroups.remove(tree, PREFIX)
 
 
 def _run_on_a_fake_node(lab: RealLab, image: str) -> None:
