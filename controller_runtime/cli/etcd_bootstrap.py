@@ -45,9 +45,7 @@ class GrantsFile(Model):
 @app.command()
 def etcd_bootstrap(
     endpoint: Annotated[list[str], typer.Option(envvar="ETCD_ENDPOINTS", help="https://host:port of a member; repeat for each.")],
-    tls_dir: Annotated[
-        Path, typer.Option(envvar="ETCD_TLS_DIR", help="Directory with root's ca.crt tls.crt tls.key crl.pem.")
-    ] = DEFAULT_TLS_DIR,
+    tls_dir: Annotated[Path, typer.Option(envvar="ETCD_TLS_DIR", help="ca.crt tls.crt tls.key crl.pem of root.")] = DEFAULT_TLS_DIR,
     grant: Annotated[list[str] | None, typer.Option(help="user=/prefix/,/prefix/; repeat for each user.")] = None,
     grants_file: Annotated[Path | None, typer.Option(envvar="ETCD_GRANTS_FILE", help='JSON: {"grants": {"user": ["/prefix/"]}}')] = None,
     deadline_s: Annotated[float, typer.Option(min=1, help="Seconds to wait for etcd in all.")] = 300.0,

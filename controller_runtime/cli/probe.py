@@ -6,6 +6,8 @@ project imported, HTTP reduced to a request line and a status line. One attempt,
 Seed: controller manual, probes; deployment manual, health interfaces.
 """
 
+from __future__ import annotations
+
 import os
 import socket
 import ssl
@@ -31,7 +33,7 @@ def main() -> None:
         sys.exit(1)
 
 
-def probe(arguments: "list[str]") -> None:
+def probe(arguments: list[str]) -> None:
     """Ask once.
 
     Raises:
@@ -55,7 +57,7 @@ def probe(arguments: "list[str]") -> None:
     except ssl.SSLError as error:
         reason = getattr(error, "verify_message", "") or error.reason or error
         raise ProbeError(f"{where}: TLS failed: {reason}") from None
-    except (TimeoutError, socket.timeout):
+    except TimeoutError:
         raise ProbeError(f"{where}: no answer in {timeout_s:g} s") from None
     except OSError as error:
         raise ProbeError(f"{error.filename or where}: {error.strerror or error}") from None
@@ -63,7 +65,7 @@ def probe(arguments: "list[str]") -> None:
         raise ProbeError(f"{where}: status {status}")
 
 
-def _parse(arguments: "list[str]") -> "dict[str, str]":
+def _parse(arguments: list[str]) -> dict[str, str]:
     options: dict[str, str] = {}
     rest = list(arguments)
     while rest:
@@ -91,7 +93,7 @@ def _context(directory: str) -> ssl.SSLContext:
     return context
 
 
-def _ask(host: str, port: int, path: str, context: "ssl.SSLContext | None", end: float) -> str:
+def _ask(host: str, port: int, path: str, context: ssl.SSLContext | None, end: float) -> str:
     """Send one GET and return the status code as text."""
     link = socket.create_connection((host, port), timeout=_left_s(end))
     try:
