@@ -28,7 +28,7 @@ from controller_runtime.api.server_api import PeerLink, ServerStatus, role_path
 from controller_runtime.foundation.http_client import HttpClient, HttpResponse
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 from tests.support.eventually import eventually
-from tests.support.pki import Authority, write_identity
+from tests.support.pki import Authority, Leaf, write_identity
 
 NAMESPACE = "mindie"
 PORT_NAMES = ("data", "management", "metrics", "kv", "admin", "node_manager", "predict", "coordinator", "external", "status")
@@ -63,6 +63,7 @@ class SimulatorPark:
         self.members: list[Member] = []
         self.roles: dict[int, tuple[Role, list[Member]]] = {}
         self._clients: dict[str, HttpClient] = {}
+        self._leaves: dict[str, Leaf] = {}
         self._next_address = _addresses()
 
     async def __aenter__(self) -> SimulatorPark:
@@ -74,13 +75,18 @@ class SimulatorPark:
         for member in self.members:
             await self.kill(member)
 
-    def tls_dir(self, identity: str, authority: Authority | None = None) -> Path:
+    def tls_dir(self, identity: str) -> Path:
         """Directory of an identity's files, made on first use."""
-        directory = self.directory / ("tls" if authority is None else "foreign") / identity
+        directory = self.directory / "tls" / identity
         if not directory.exists():
-            issuer = authority or self.authority
-            write_identity(directory, issuer, issuer.issue(identity, sans=[f"{identity}.{NAMESPACE}"]))
+            write_identity(directory, self.authority, self.leaf(identity))
         return directory
+
+    def leaf(self, identity: str) -> Leaf:
+        """The certificate of an identity, issued on first use."""
+        if identity not in self._leaves:
+            self._leaves[identity] = self.authority.issue(identity, sans=[f"{identity}.{NAMESPACE}"])
+        return self._leaves[identity]
 
     def client(self, identity: str) -> HttpClient:
         """A client that shows this identity."""
