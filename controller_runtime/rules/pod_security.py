@@ -37,9 +37,9 @@ def non_root(pod: Pod) -> Iterator[Finding]:
 
 def _root_pod(pod: Pod) -> Iterator[Finding]:
     if pod.security("runAsNonRoot") is False:
-        yield Finding(f"{pod.place}.securityContext.runAsNonRoot".lstrip("."), "is false, so containers may run as root")
+        yield Finding(f"{pod.place}.securityContext.runAsNonRoot", "is false, so containers may run as root")
     if pod.security("runAsUser") == 0:
-        yield Finding(f"{pod.place}.securityContext.runAsUser".lstrip("."), "is 0, which is root")
+        yield Finding(f"{pod.place}.securityContext.runAsUser", "is 0, which is root")
 
 
 def _root_container(container: Container) -> Iterator[Finding]:
@@ -131,7 +131,7 @@ def _kept(capabilities: object, place: str) -> Iterator[Finding]:
 )
 def seccomp_profile(pod: Pod) -> Iterator[Finding]:
     """`Unconfined` is refused wherever it stands; what is not set is inherited from the pod."""
-    place = f"{pod.place}.securityContext.seccompProfile".lstrip(".")
+    place = f"{pod.place}.securityContext.seccompProfile"
     yield from certain_first(
         [
             _profile(get(pod.spec, "securityContext", "seccompProfile"), place),
@@ -174,7 +174,7 @@ def no_host_namespaces(pod: Pod) -> Iterator[Finding]:
 
 def _host_namespace(pod: Pod, key: str) -> Iterator[Finding]:
     if get(pod.spec, key) not in (None, False):
-        yield Finding(f"{pod.place}.{key}".lstrip("."), f"is true, so the pod shares the node's {HOST_NAMESPACES[key]}")
+        yield Finding(f"{pod.place}.{key}", f"is true, so the pod shares the node's {HOST_NAMESPACES[key]}")
 
 
 def _host_ports(container: Container) -> Iterator[Finding]:

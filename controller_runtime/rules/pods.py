@@ -73,7 +73,7 @@ def _listed(pod: Pod, list_name: str) -> Iterator[Container]:
     for index, body in enumerate(sequence(pod.spec, list_name)):
         if isinstance(body, Mapping):
             name = label(body, index)
-            yield Container(f"{pod.place}.{list_name}[{name}]".lstrip("."), name, body, pod)
+            yield Container(f"{pod.place}.{list_name}[{name}]", name, body, pod)
 
 
 def _pods(node: KubeObject, place: str, metadata: KubeObject, metadata_place: str) -> Iterator[Pod]:

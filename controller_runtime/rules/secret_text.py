@@ -22,7 +22,7 @@ _WEAK: Final = frozenset({"token", "tokens", "apikey", "credential", "credential
 _KEY_PREFIXES: Final = frozenset({"api", "access", "secret", "private", "signing", "encryption", "auth"})
 _HARMLESS: Final = frozenset({"true", "false", "none", "null", "required", "optional", "enabled", "disabled", "yes", "no"})
 _REFERENCE: Final = re.compile(r"^(?:/|\.{0,2}/|~|file:|<[^>]*>$|\[[^\]]*\]$|\*+$|@/)|^\$|\$[({]|\{\{")
-_ASSIGNMENT: Final = re.compile(r"([A-Za-z][\w.\-]*)[\"']?\s*[=:]\s*[\"']?([^\s\"',;&]+)")
+_ASSIGNMENT: Final = re.compile(r"([A-Za-z][\w.\-]*)[\"']?\s*[=:]\s*[\"']?(?=([^\s\"',;&]+))")
 _URL: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]*://([^/\s:@]*):([^/\s@]+)@")
 _OPENSSL: Final = re.compile(r"(?:^|[\s=])pass:(\S+)")
 _JWT: Final = re.compile(r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]+")

@@ -122,9 +122,7 @@ def _authority_key_in_volumes(pod: Pod) -> Iterator[Finding]:
         for source in sources:
             for item in sequence(source, "items"):
                 if _AUTHORITY_KEY.fullmatch(str(get(item, "key"))):
-                    yield Finding(
-                        f"{pod.place}.volumes[{label(volume, index)}]".lstrip("."), f"mounts {get(item, 'key')}, an authority's private key"
-                    )
+                    yield Finding(f"{pod.place}.volumes[{label(volume, index)}]", f"mounts {get(item, 'key')}, an authority's private key")
 
 
 def _authority_key_in_mounts(container: Container) -> Iterator[Finding]:
