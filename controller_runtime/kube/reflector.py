@@ -69,8 +69,9 @@ class Reflector:
             except GoneError as err:
                 log.info("watch expired, listing again", kind=self._kind.kind, err=err)
                 self._version = None
-                if self._backoff.failures:
-                    await asyncio.sleep(self._backoff.next_s())
+                wait_s = self._backoff.next_s()
+                if self._backoff.failures > 1:  # the first new list is due at once, a server that keeps forgetting is not
+                    await asyncio.sleep(wait_s)
             except (KubeError, TransportError) as err:
                 FAILURES.labels(self._kind.kind).inc()
                 if not self._backoff.failures:
