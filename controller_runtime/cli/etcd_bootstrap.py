@@ -31,6 +31,7 @@ COMPONENT = "etcd-bootstrap"
 DEFAULT_TLS_DIR = Path("/mnt/tls/etcd-root")
 PROGRESS_PERIOD_S = 5.0
 RETRY_S = 0.5
+MAX_CALL_S = 5.0
 
 log = get_logger(__name__)
 app = typer.Typer(add_completion=False)
@@ -67,8 +68,8 @@ async def bootstrap(endpoints: Sequence[str], tls: TlsIdentity, grants: Sequence
         DeadlineError: etcd did not answer within `deadline_s`, or `stop` was set.
         ConfigError: authentication is on and we are not root.
     """
-    begin, told = time.monotonic(), 0.0
-    async with EtcdClient(endpoints, tls) as client:
+    begin, told_s = time.monotonic(), -PROGRESS_PERIOD_S
+    async with EtcdClient(endpoints, tls, call_timeout_s=min(MAX_CALL_S, deadline_s / 4)) as client:
         while True:
             try:
                 changes = await ensure_access(client.auth, grants)
@@ -76,11 +77,11 @@ async def bootstrap(endpoints: Sequence[str], tls: TlsIdentity, grants: Sequence
                 raise ConfigError(f"{tls.files.cert}: {error} The certificate's CN must be root.") from error
             except EtcdUnavailableError as error:
                 waited_s = time.monotonic() - begin
+                if waited_s - told_s >= PROGRESS_PERIOD_S:
+                    told_s = waited_s
+                    log.info("waiting for etcd", waited_s=round(waited_s), deadline_s=deadline_s, err=error)
                 if waited_s + RETRY_S >= deadline_s or stop.is_set():
                     raise DeadlineError(f"etcd bootstrap: gave up after {waited_s:.0f} s. {error}") from error
-                if waited_s - told >= PROGRESS_PERIOD_S or not told:
-                    told = waited_s
-                    log.info("waiting for etcd", waited_s=round(waited_s), deadline_s=deadline_s, err=error)
                 await asyncio.sleep(RETRY_S)
             else:
                 for change in changes:
