@@ -11,12 +11,16 @@ from __future__ import annotations
 import base64
 import re
 from collections.abc import Iterator
+from types import MappingProxyType
 from typing import Final
 
 from controller_runtime.rules.objects import words
 
 _PRIVATE_KEY: Final = re.compile(r"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY-----|PuTTY-User-Key-File-")
 _BLANK: Final = re.compile(r"\s+|\\n")
+PUBLIC_NAMES: Final = MappingProxyType({"initial-cluster-token": "etcd: tells clusters apart, authenticates nobody"})
+"""Names that only sound like a secret, with the reason."""
+
 _STRONG: Final = frozenset({"password", "passwd", "passphrase", "pwd", "secret", "passcode", "passwords", "secrets"})
 _WEAK: Final = frozenset({"token", "tokens", "apikey", "credential", "credentials"})
 _KEY_PREFIXES: Final = frozenset({"api", "access", "secret", "private", "signing", "encryption", "auth"})
@@ -80,7 +84,7 @@ def secrets_in(text: str) -> Iterator[str]:
 
 def _kind(name: str) -> str | None:
     parts = words(name)
-    if not parts:
+    if not parts or "-".join(parts).removeprefix("etcd-") in PUBLIC_NAMES:
         return None
     if parts[-1] in _STRONG:
         return "strong"

@@ -56,7 +56,20 @@ def test_names_of_secrets_are_known_by_their_last_word(name: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["tokenizer", "tokenTimeout", "first_token_timeout", "secretName", "password_file", "token-url", "key", "monkey", "passwordless", ""],
+    [
+        "tokenizer",
+        "tokenTimeout",
+        "first_token_timeout",
+        "secretName",
+        "password_file",
+        "token-url",
+        "key",
+        "monkey",
+        "passwordless",
+        "",
+        "initial-cluster-token",
+        "ETCD_INITIAL_CLUSTER_TOKEN",
+    ],
 )
 def test_names_that_only_contain_such_a_word_are_none(name: str) -> None:
     assert not is_secret(name, "hunter2")
