@@ -100,6 +100,7 @@ class InstanceSetReconciler:
             name = desired["metadata"]["name"]
             live = workloads.get(name)
             if live is not None and handler.must_recreate(desired, live):
+                del workloads[name]
                 await self._writer.replace(live, "Foreground")
             workloads[name] = await self._writer.ensure(desired, live)
 
@@ -168,7 +169,7 @@ def surplus_services(present: Iterable[Object], wanted: set[str]) -> list[Object
 
 def _is_instance_ready(children: Children, handlers: Iterable[WorkloadHandler], name: str) -> bool:
     found = ((handler, children.workloads[handler.kind].get(name)) for handler in handlers)
-    return any(workload is not None and handler.is_ready(workload) for handler, workload in found)
+    return any(workload is not None and not is_deleting(workload) and handler.is_ready(workload) for handler, workload in found)
 
 
 def _names(objects: Iterable[JsonObject]) -> set[str]:

@@ -87,9 +87,9 @@ def instance_set_status(
 
 
 def is_ready(child: Mapping[str, Any]) -> bool:
-    """Whether a child of one of our kinds is Ready as it is now, not as it was before its last change."""
-    status = child.get("status", {})
-    is_current = status.get("observedGeneration", 0) >= child["metadata"].get("generation", 0)
+    """Whether a child of one of our kinds is Ready as it is now, not as it was before its last change, and stays."""
+    status, metadata = child.get("status", {}), child["metadata"]
+    is_current = status.get("observedGeneration", 0) >= metadata.get("generation", 0) and not metadata.get("deletionTimestamp")
     return is_current and any(each["type"] == READY and each["status"] == "True" for each in status.get("conditions", ()))
 
 

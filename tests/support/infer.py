@@ -41,8 +41,11 @@ def service(name: str = "inference", **spec: Any) -> Object:
 
 
 def node_port(name: str, *ports: int) -> Object:
-    """A NodePort Service of a role with these node ports, on 8080 and up."""
-    return service(name, type="NodePort", ports=[{"port": 8080 + place, "nodePort": port} for place, port in enumerate(ports)])
+    """A NodePort Service of a role with these node ports, on 8080 and up. Several ports have names, as they must."""
+    made: list[Object] = [{"port": 8080 + place, "nodePort": port} for place, port in enumerate(ports)]
+    if len(ports) > 1:
+        made = [{"name": f"p{place}", **port} for place, port in enumerate(made)]
+    return service(name, type="NodePort", ports=made)
 
 
 def set_object(

@@ -133,6 +133,7 @@ def test_a_child_is_ready_only_for_its_present_spec() -> None:
     assert is_ready(child())
     assert not is_ready(child(observed=1))
     assert not is_ready(child(status="False"))
+    assert not is_ready({**child(), "metadata": {"generation": 2, "deletionTimestamp": "t"}})
     assert not is_ready({"metadata": {"generation": 1}})
 
 

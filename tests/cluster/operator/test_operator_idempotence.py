@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: Apache-2.0
+"""An unchanged cluster costs no write: measured on the client and by resource versions."""
+
+from __future__ import annotations
+
+import pytest
+
+from controller_runtime.kube.kind import INFER_SERVICE_SET
+from tests.support.infer import node_port, role, service, set_object
+from tests.support.operator_run import Cluster, running_operator
+from tests.support.ready_pods import ReadyPods
+from tests.support.recording_client import RecordingClient
+
+pytestmark = pytest.mark.cluster
+
+ODD_CONTAINER = {
+    "name": "infer",
+    "image": "example/none:1",
+    "env": [{"name": "EMPTY", "value": ""}, {"name": "TWICE", "value": "1"}, {"name": "TWICE", "value": "2"}],
+    "resources": {"limits": {"cpu": "1000m", "memory": "1024Mi"}, "requests": {"cpu": 1, "memory": "0.5Gi"}},
+    "securityContext": {},
+    "ports": [{"containerPort": 8000}],
+}
+"""Everything the API server stores in another spelling than it is written."""
+ODD_TEMPLATE = {"metadata": {"creationTimestamp": None}, "spec": {"containers": [ODD_CONTAINER], "nodeSelector": {}, "hostNetwork": False}}
+
+
+async def test_v58_a_second_run_on_an_unchanged_cluster_writes_nothing(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
+) -> None:
+    roles = [
+        role("prefill", 2, "StatefulSet", 2, services=[service("a", clusterIP="None")]),
+        role("decode", 1, "StatefulSet", None),
+        role("router", 1, services=[node_port("np", 31700)], metadata={"labels": {"team": "a"}, "annotations": {"note": "n"}}),
+    ]
+    await cluster.write(set_object("x", roles, 2))
+    async with running_operator(operator_client):
+        await cluster.until_ready(INFER_SERVICE_SET, "x")
+        await cluster.until_quiet(operator_client)
+    before = await cluster.versions()
+    operator_client.writes.clear()
+
+    async with running_operator(operator_client):
+        await cluster.client.patch(INFER_SERVICE_SET, "x", cluster.namespace, {"metadata": {"annotations": {"poke": "1"}}})
+        await cluster.until_quiet(operator_client)
+
+    assert operator_client.writes_in(cluster.namespace) == []
+    after = await cluster.versions()
+    assert {name for name in before if before[name] != after[name]} == {"InferServiceSet/x"}
+    assert len(after) == len(before) == 1 + 2 + 2 * 3 + 2 * 4 + 2 * (3 + 2)
+
+
+async def test_spellings_that_the_api_server_normalises_are_applied_once_and_left_alone(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
+) -> None:
+    kinds = ("Deployment", "StatefulSet")
+    roles = [role(kind.lower(), 1, kind, spec={"template": ODD_TEMPLATE, "minReadySeconds": 0}) for kind in kinds]
+    await cluster.write(set_object("odd", roles))
+
+    async with running_operator(operator_client):
+        await cluster.until_ready(INFER_SERVICE_SET, "odd")
+        await cluster.until_quiet(operator_client)
+
+    workloads = [write for write in operator_client.writes_in(cluster.namespace) if write[1] in kinds and write[0] == "apply"]
+    assert len(workloads) <= 2 * len(kinds)
+    operator_client.writes.clear()
+    before = await cluster.versions()
+    async with running_operator(operator_client):
+        await cluster.until_quiet(operator_client)
+    assert await cluster.versions() == before
+
+
+async def test_v70_empty_maps_and_lists_of_the_user_cost_no_repeated_write(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
+) -> None:
+    empty = role("a", metadata={"labels": {}, "annotations": {}}, services=[])
+    await cluster.write(set_object("x", [empty], 5))
+    await cluster.write(set_object("y", [], 2))
+
+    async with running_operator(operator_client):
+        await cluster.until_ready(INFER_SERVICE_SET, "x")
+        await cluster.until_quiet(operator_client)
+
+    applied = [name for verb, kind, name in operator_client.writes_in(cluster.namespace) if (verb, kind) == ("apply", "InferService")]
+    assert sorted(applied) == [f"x-{index}" for index in range(5)] + ["y-0", "y-1"]
+
+
+async def test_a_service_costs_few_writes(cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods) -> None:
+    """10 objects (1 service, 3 instance sets, 3 workloads, 3 Services); the reference needs about 14 status writes more."""
+    roles = [role("prefill", 1, "StatefulSet"), role("decode", 1, "StatefulSet"), role("router", 1)]
+    await cluster.write(set_object("x", roles, 5))
+
+    async with running_operator(operator_client):
+        await cluster.until_ready(INFER_SERVICE_SET, "x")
+        await cluster.until_quiet(operator_client)
+
+    writes = operator_client.writes_in(cluster.namespace)
+    assert len([write for write in writes if write[0] == "apply"]) == 50
+    assert len(writes) / 5 <= 24
