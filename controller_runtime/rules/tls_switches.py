@@ -21,10 +21,12 @@ from controller_runtime.rules.objects import KubeObject, get, is_sequence, mappi
 from controller_runtime.rules.pods import Container, containers
 from controller_runtime.rules.settings import Setting, arguments, environment, file_settings, settings
 
+ETCD_METRICS_PORT: Final = 8080
+OPERATOR_HEALTH_PORT: Final = 11254
 PLAIN_HTTP: Final = MappingProxyType(
     {
-        8080: "etcd metrics and health: kubelet probes cannot present a client certificate",
-        11254: "operator health: the same",
+        ETCD_METRICS_PORT: "etcd metrics and health: kubelet probes cannot present a client certificate",
+        OPERATOR_HEALTH_PORT: "operator health: the same",
     }
 )
 """Listeners that may speak plain http, by port, with the reason. No other port may."""
@@ -122,7 +124,7 @@ def _etcd(found: Mapping[str, Setting], place: str, *, is_server: bool) -> Itera
     for name in sorted(ETCD_URLS & found.keys()):
         setting = found[name]
         for url in _PLAIN_URL.findall(str(setting.value)):
-            if not (name == "listen-metrics-urls" and _allowed_port(url)):
+            if not (name == "listen-metrics-urls" and _is_metrics_port(url)):
                 yield Finding(setting.place, f"{name} has {url}, plain text")
     if is_server or "listen-client-urls" in found:
         for name in ETCD_CLIENT_AUTH:
@@ -141,9 +143,9 @@ def _etcd_name(name: str) -> str:
     return "-".join(words(name)[1:]) if name.startswith("ETCD_") else name
 
 
-def _allowed_port(url: str) -> bool:
+def _is_metrics_port(url: str) -> bool:
     port = _PORT.search(url)
-    return port is not None and int(port[1]) in PLAIN_HTTP
+    return port is not None and int(port[1]) == ETCD_METRICS_PORT
 
 
 def _is_off(value: object) -> bool:
