@@ -10,6 +10,7 @@ import pytest
 from pulumi_policy import (
     EnforcementLevel,
     Policy,
+    PolicyCustomTimeouts,
     PolicyProviderResource,
     PolicyResource,
     PolicyResourceOptions,
@@ -21,13 +22,14 @@ from pulumi_policy import (
 from pulumi_policy.proxy import UNKNOWN_STRING_VALUE, UnknownValueError, unknown_checking_proxy
 
 from controller_runtime.errors import ConfigError
-from controller_runtime.rules import ALL, CROSS
+from controller_runtime.rules import ALL, CROSS, CrossRule, Rule
 from policies.pack import as_object, policies
 
 TODAY = date(2026, 3, 1)
 PACK = policies(lambda: TODAY)
 UNKNOWN = UNKNOWN_STRING_VALUE
-OPTIONS = PolicyResourceOptions(False, [], None, [], None, [], None)
+RULES: tuple[Rule | CrossRule, ...] = (*ALL, *CROSS)
+OPTIONS = PolicyResourceOptions(False, [], None, [], PolicyCustomTimeouts(0, 0, 0), [], None)
 DEPLOYMENT = "kubernetes:apps/v1:Deployment"
 
 
@@ -64,8 +66,8 @@ def run(
 
 
 def test_every_rule_is_a_mandatory_policy_with_its_words() -> None:
-    assert [found.name for found in PACK] == [rule.slug for rule in (*ALL, *CROSS)]
-    for found, rule in zip(PACK, (*ALL, *CROSS), strict=True):
+    assert [found.name for found in PACK] == [rule.slug for rule in RULES]
+    for found, rule in zip(PACK, RULES, strict=True):
         assert found.enforcement_level is EnforcementLevel.MANDATORY
         assert rule.title in found.description
         assert rule.reason in found.description

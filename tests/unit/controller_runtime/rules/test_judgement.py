@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from controller_runtime.errors import ConfigError
-from controller_runtime.rules import ALL, CROSS, Exemption, Rule, judge, judge_all, parse_exemptions
+from controller_runtime.rules import ALL, CROSS, CrossRule, Exemption, Rule, judge, judge_all, parse_exemptions
 from controller_runtime.rules.listeners import no_all_zero_listener
 from controller_runtime.rules.pod_security import no_host_namespaces, no_privileged_container
 
@@ -27,7 +27,7 @@ def texts(rule: Rule, obj: dict[str, Any], *exemptions: Exemption) -> list[str]:
 
 
 def exemption(**changes: Any) -> Exemption:
-    fields = {
+    fields: dict[str, Any] = {
         "rule": "S2",
         "kind": "StatefulSet",
         "namespace": "ascend-pd-*",
@@ -142,7 +142,7 @@ def test_a_bad_exemption_is_refused_with_every_problem(raw: object, problems: li
 
 
 def test_rules_are_told_apart_and_say_all_a_user_needs() -> None:
-    rules = [*ALL, *CROSS]
+    rules: list[Rule | CrossRule] = [*ALL, *CROSS]
 
     assert len({rule.slug for rule in rules}) == len(rules)
     assert [rule.id for rule in ALL] == sorted((rule.id for rule in ALL), key=lambda rule_id: int(rule_id[1:]))
