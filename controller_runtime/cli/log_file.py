@@ -7,6 +7,7 @@ Seed: operator RFC, 8.3 (`--logFile`, `--maxAge`, `--maxBackups`, `--isCompress`
 
 from __future__ import annotations
 
+import contextlib
 import gzip
 import io
 import os
@@ -81,11 +82,14 @@ class LogFile(io.TextIOBase):
         return file
 
     def _rotate(self) -> None:
-        self._file.close()
         path = self._settings.path
         backup = path.with_name(f"{path.stem}-{time.strftime('%Y-%m-%dT%H-%M-%S')}.{time.time_ns() % 10**9:09d}{path.suffix}")
-        path.rename(backup)
-        self._file = self._open()
+        with contextlib.suppress(FileNotFoundError):
+            path.rename(backup)
+        full, self._file = self._file, self._open()
+        full.close()
+        if not backup.exists():
+            return
         if self._settings.compress:
             backup = _compress(backup)
         backup.chmod(BACKUP_MODE)

@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The `infer-operator` process: probes, metrics, lease, signals, crashes. With the rights of its manifest and no more."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from controller_runtime.api.operator_rbac import operator_namespace_rules
+from controller_runtime.errors import TransportError
+from controller_runtime.foundation.http_client import HttpClient
+from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
+from controller_runtime.kube.kind import DEPLOYMENT, INFER_SERVICE, INFER_SERVICE_SET, INSTANCE_SET, LEASE, SERVICE, STATEFUL_SET
+from tests.support.control_plane import ControlPlane, free_ports
+from tests.support.eventually import eventually
+from tests.support.infer import role, set_object
+from tests.support.operator_run import Cluster, running_operator
+from tests.support.pki import Authority, write_identity
+from tests.support.ready_pods import ReadyPods
+from tests.support.recording_client import RecordingClient
+
+pytestmark = pytest.mark.cluster
+
+ROOT = Path(__file__).parents[3]
+USER = "infer-operator"
+
+
+class OperatorProcess:
+    """One replica."""
+
+    def __init__(self, plane: ControlPlane, cluster: Cluster, log: Path) -> None:
+        self.health, self.metrics = free_ports(2)
+        self.log = log
+        self.arguments = [
+            f"--kubeconfig={plane.directory / 'operator.kubeconfig'}",
+            f"--namespace={cluster.namespace}",
+            "-enable-healthz=true",
+            f"--healthz-address=127.0.0.1:{self.health}",
+            f"--logFile={log.with_suffix('.copy')}",
+        ]
+        self.process: asyncio.subprocess.Process | None = None
+
+    async def start(self, *more: str) -> None:
+        """Start it."""
+        command = [sys.executable, "-m", "controller_runtime.cli.infer_operator", *self.arguments, *more]
+        with self.log.open("wb") as log:
+            self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log, cwd=ROOT)
+
+    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
+        """Send a signal and return the exit code."""
+        assert self.process is not None
+        if self.process.returncode is None:
+            self.process.send_signal(number)
+        return await asyncio.wait_for(self.process.wait(), 30)
+
+    def status(self, path: str) -> int:
+        """Status of a plain GET, 0 when nobody answers."""
+        try:
+            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}{path}", timeout=2) as answer:
+                return int(answer.status)
+        except urllib.error.HTTPError as error:
+            with error:
+                return error.code
+        except OSError:
+            return 0
+
+    async def ready(self) -> bool:
+        """Whether /readyz says so."""
+        return await asyncio.to_thread(self.status, "/readyz") == 200
+
+    def events(self) -> list[str]:
+        """Messages of its log so far."""
+        lines = self.log.read_text().splitlines()
+        return [json.loads(line)["event"] for line in lines if line.startswith("{")]
+
+
+@pytest.fixture
+async def operators(workload_plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> AsyncIterator[list[OperatorProcess]]:
+    """Two replicas, not started, with the lease rights of their namespace."""
+    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": USER, "namespace": cluster.namespace}}
+    await cluster.client.create({**rbac, "kind": "Role", "rules": operator_namespace_rules()})
+    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": USER}
+    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}]
+    await cluster.client.create({**rbac, "kind": "RoleBinding", "roleRef": reference, "subjects": subjects})
+    replicas = [OperatorProcess(workload_plane, cluster, tmp_path / f"{name}.log") for name in ("one", "two")]
+    yield replicas
+    for replica in replicas:
+        if replica.process is not None and replica.process.returncode is None:
+            await replica.end(signal.SIGKILL)
+
+
+async def test_a_replica_serves_probes_reconciles_and_stops_cleanly(
+    cluster: Cluster, operators: list[OperatorProcess], pods: ReadyPods
+) -> None:
+    one = operators[0]
+    await one.start()
+    await eventually(one.ready, "the operator is ready", 30)
+    await cluster.write(set_object("x", [role("a", 1, "StatefulSet")]))
+    await cluster.until_ready(INFER_SERVICE_SET, "x")
+
+    statuses = [await asyncio.to_thread(one.status, path) for path in ("/", "/healthz", "/readyz", "/other")]
+    assert statuses == [200, 200, 200, 404]
+    assert await one.end() == 0
+    assert "lease released" in one.events()
+    assert (await cluster.get(LEASE, USER))["spec"]["holderIdentity"] == ""
+    assert one.log.read_text() == one.log.with_suffix(".copy").read_text()
+
+
+async def test_metrics_are_for_holders_of_a_certificate_only(cluster: Cluster, operators: list[OperatorProcess], tmp_path: Path) -> None:
+    authority, stranger = Authority("pd"), Authority("pd")
+    own = write_identity(tmp_path / "own", authority, authority.issue("operator", sans=["infer-operator-metrics.mindx-dl"]))
+    reader = write_identity(tmp_path / "reader", authority, authority.issue("reader", sans=["monitoring.mindx-dl"]))
+    other = write_identity(tmp_path / "other", stranger, stranger.issue("reader", sans=["monitoring.mindx-dl"]))
+    one = operators[0]
+    await one.start(f"--metrics-address=127.0.0.1:{one.metrics}", f"--metrics-tls-dir={own}")
+    await eventually(one.ready, "the operator is ready", 30)
+    url = f"https://127.0.0.1:{one.metrics}/metrics"
+
+    client = HttpClient(TlsIdentity(TlsFiles.in_directory(reader)))
+    answer = await client.request("GET", url, expect_sans=["infer-operator-metrics.mindx-dl"])
+    assert (answer.status, b"controller_reconciles_total" in answer.body) == (200, True)
+    await client.close()
+
+    client = HttpClient(TlsIdentity(TlsFiles.in_directory(other)))
+    with pytest.raises(TransportError):
+        await client.request("GET", url)
+    await client.close()
+    assert await one.end() == 0
+
+
+async def test_the_standby_takes_over_when_the_leader_stops(cluster: Cluster, operators: list[OperatorProcess], pods: ReadyPods) -> None:
+    one, two = operators
+    await one.start()
+    await eventually(lambda: one.log.exists() and "controllers started" in one.events(), "the first one leads", 30)
+    await two.start()
+    await eventually(two.ready, "the standby is ready", 30)
+    assert "controllers started" not in two.events()
+
+    assert await one.end() == 0
+    await cluster.write(set_object("x", [role("a")]))
+    await cluster.until_ready(INFER_SERVICE_SET, "x")
+
+    assert "controllers started" in two.events()
+    assert await two.end() == 0
+
+
+@pytest.mark.parametrize("after_writes", [1, 4, 9, 14])
+async def test_an_operator_that_crashes_anywhere_is_completed_by_the_next(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods, after_writes: int
+) -> None:
+    await cluster.write(set_object("x", [role("a", 2, "StatefulSet"), role("b", 1)], 2))
+
+    async with running_operator(operator_client) as crashing:
+        await eventually(lambda: len(operator_client.writes_in(cluster.namespace)) >= after_writes, "some writes happened")
+        crashing.cancel()
+    made_before = await cluster.uids(INFER_SERVICE, INSTANCE_SET, STATEFUL_SET, DEPLOYMENT, SERVICE)
+    assert len(made_before) < 2 + 4 + 6 + 6
+
+    async with running_operator(operator_client):
+        await cluster.until_ready(INFER_SERVICE_SET, "x")
+
+    made = await cluster.uids(INFER_SERVICE, INSTANCE_SET, STATEFUL_SET, DEPLOYMENT, SERVICE)
+    assert len(made) == 2 + 4 + 6 + 6
+    assert made_before.items() <= made.items()
+
+
+@pytest.mark.parametrize(
+    "arguments, code, word",
+    [
+        (["--logLevel=9"], 2, "logLevel"),
+        (["--no-such-flag"], 2, "no-such-flag"),
+        (["--enable-healthz", "--healthz-address=80"], 78, "--healthz-address 80"),
+        (["--service-node-port-range=x"], 78, "--service-node-port-range x"),
+        (["--logFile=relative.log"], 78, "relative.log"),
+        (["--enable-healthz", "--healthz-address=0.0.0.0:11254"], 78, "0.0.0.0"),
+        (["--kubeconfig=/nowhere"], 78, "/nowhere"),
+        (["--version"], 0, "infer-operator version: "),
+        (["-version"], 0, "infer-operator version: "),
+        (["--help"], 0, "--maxBackups"),
+    ],
+)
+async def test_exit_codes_tell_bad_input_from_failure(
+    workload_plane: ControlPlane, tmp_path: Path, arguments: list[str], code: int, word: str
+) -> None:
+    given = [f"--kubeconfig={workload_plane.directory / 'operator.kubeconfig'}", f"--logFile={tmp_path / 'o.log'}", *arguments]
+
+    process = await asyncio.create_subprocess_exec(
+        sys.executable,
+        "-m",
+        "controller_runtime.cli.infer_operator",
+        *given,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.STDOUT,
+        cwd=ROOT,
+        env={"COLUMNS": "200", "NO_COLOR": "1", "PATH": "/usr/bin:/bin"},
+    )
+    said, _ = await asyncio.wait_for(process.communicate(), 60)
+
+    assert (process.returncode, word in said.decode()) == (code, True), said.decode()
