@@ -90,8 +90,8 @@ def test_a_disk_that_fails_costs_the_copy_and_not_the_line(tmp_path: Path) -> No
         assert "log file not written" in terminal.getvalue()
 
         wanted.path.parent.mkdir()
-        stream.write("c\n")
-    assert wanted.path.read_text() == "c\n"
+        stream.write("c" * 20 + "\n")
+    assert wanted.path.read_text() == "c" * 20 + "\n"
 
 
 def test_a_file_that_somebody_removed_is_made_again(tmp_path: Path) -> None:
