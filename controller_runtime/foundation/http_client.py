@@ -247,13 +247,12 @@ def _translated(method: str, url: str, error: Exception) -> TransportError:
 
 
 def _tls_cause(error: BaseException | None) -> ssl.SSLError | None:
-    seen: set[int] = set()
-    while error is not None and id(error) not in seen:
-        if isinstance(error, ssl.SSLError):
+    """Return OpenSSL's own error; aiohttp wraps it in classes that also derive from `ssl.SSLError` but carry no reason."""
+    while error is not None:
+        if isinstance(error, ssl.SSLError) and not isinstance(error, aiohttp.ClientError):
             return error
-        seen.add(id(error))
         inner = getattr(error, "certificate_error", None) or getattr(error, "os_error", None)
-        error = inner if isinstance(inner, BaseException) and inner is not error else error.__cause__ or error.__context__
+        error = inner if isinstance(inner, BaseException) else error.__cause__ or error.__context__
     return None
 
 

@@ -14,6 +14,7 @@ from controller_runtime.foundation import http_client
 from controller_runtime.foundation.http_client import HttpClient, HttpResponse
 from controller_runtime.foundation.http_server import HttpServer
 from controller_runtime.foundation.tls import TlsIdentity
+from tests.support.eventually import eventually
 from tests.support.pki import Authority, publish_crl, write_identity
 from tests.unit.controller_runtime.foundation.conftest import Site
 
@@ -25,7 +26,7 @@ class Peer:
 
     def __init__(self, handler: Handler, tls: TlsIdentity | None) -> None:
         self.requests = 0
-        self.links: set[int] = set()
+        self.links: list[asyncio.Transport] = []
         self._handler = handler
         application = web.Application()
         application.router.add_route("*", "/", self._count)
@@ -38,7 +39,8 @@ class Peer:
 
     async def _count(self, request: web.Request) -> web.StreamResponse:
         self.requests += 1
-        self.links.add(id(request.transport))
+        if request.transport is not None and request.transport not in self.links:
+            self.links.append(request.transport)
         return await self._handler(request)
 
 
@@ -124,6 +126,25 @@ async def test_a_revoked_server_is_refused_with_the_reason(serve: Serve, connect
     assert peer.requests == 0
 
 
+async def test_a_refused_peer_is_not_tried_again(connect: Connect, site: Site) -> None:
+    links = 0
+
+    async def answer_in_the_clear(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        nonlocal links
+        links += 1
+        await reader.read(1)
+        writer.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+        writer.close()
+
+    server = await asyncio.start_server(answer_in_the_clear, "127.0.0.1", 0)
+    async with server:
+        port = server.sockets[0].getsockname()[1]
+        with pytest.raises(PeerRefusedError, match="wrong version number"):
+            await connect(site.client(), retries=3).request("GET", f"https://127.0.0.1:{port}/")
+
+    assert links == 1
+
+
 async def test_a_server_of_another_ca_is_refused(serve: Serve, connect: Connect, site: Site, tmp_path: Path) -> None:
     stranger = Authority("pd")
     directory = write_identity(tmp_path / "stranger", stranger, stranger.issue("server", sans=["mindie-server.mindie"]))
@@ -157,6 +178,7 @@ async def test_after_a_reload_idle_links_are_replaced(serve: Serve, connect: Con
 
     site.publish()
     assert tls.reload_if_changed()
+    await eventually(peer.links[0].is_closing, "the old link is closed")
     await client.request("GET", peer.url)
 
     assert len(peer.links) == 2

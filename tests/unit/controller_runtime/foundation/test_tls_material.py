@@ -97,6 +97,14 @@ def test_a_list_of_another_ca_is_refused_even_under_the_same_name(site: Site) ->
     assert "revocation list of CN=pd is not signed by a CA of the bundle" in problems_of(site.server_dir)
 
 
+def test_a_list_under_another_name_is_refused_even_with_the_same_key(site: Site) -> None:
+    renamed = Authority("other")
+    renamed.key = site.authority.key
+    publish_crl(site.server_dir, renamed)
+
+    assert "revocation list of CN=other is not signed by a CA of the bundle" in problems_of(site.server_dir)
+
+
 def test_an_expired_list_is_refused(site: Site) -> None:
     publish_crl(site.server_dir, site.authority, next_update=now() - HOUR)
 
