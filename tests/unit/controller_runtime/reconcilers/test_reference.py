@@ -41,7 +41,7 @@ def uid(kind: str, name: str) -> str:
 def made(variant: str) -> dict[Key, Object]:
     """Everything we want for the input of `variant`, by kind and name, from the set down."""
     parent = InferServiceSet.model_validate(stored(yaml.safe_load((DATA / variant / "input.yaml").read_text()), SET_UID))
-    objects = {}
+    objects: dict[Key, Object] = {}
     for each in desired_infer_services(parent):
         objects |= {("InferService", each["metadata"]["name"]): each, **below_service(each)}
     return objects
