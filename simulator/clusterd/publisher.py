@@ -23,7 +23,7 @@ from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.errors import ConflictError, NotFoundError
 from controller_runtime.kube.informer import Informer
 from controller_runtime.kube.kind import CONFIG_MAP, NODE, POD, Object
-from controller_runtime.kube.lifecycle import pause
+from controller_runtime.kube.lifecycle import pause, run_until
 from simulator.clusterd.faults import fault_message, is_same_fault
 from simulator.clusterd.latest import Latest
 from simulator.clusterd.pods import PodFacts, node_hardware, read_pod
@@ -81,16 +81,20 @@ class Publisher:
         async with asyncio.TaskGroup() as tasks:
             for informer in self._informers:
                 tasks.create_task(informer.run(stop))
-            publishing = tasks.create_task(self._publish_for_ever(stop))
+            tasks.create_task(self._publish_until(stop))
             await stop.wait()
-            publishing.cancel()
+            self._dirty.set()
 
     def _on_change(self, old: Object | None, new: Object | None) -> None:
         self._dirty.set()
 
-    async def _publish_for_ever(self, stop: asyncio.Event) -> None:
+    async def _synced(self) -> None:
         for informer in self._informers:
             await informer.synced()
+
+    async def _publish_until(self, stop: asyncio.Event) -> None:
+        """Publish whenever something changed. A write that has begun is finished, not cut off."""
+        await run_until(stop, self._synced())
         backoff = Backoff(RETRY_BASE_S, RETRY_CAP_S)
         self._dirty.set()
         while True:
@@ -98,6 +102,8 @@ class Publisher:
                 async with asyncio.timeout(RECHECK_S):
                     await self._dirty.wait()
                     await pause(stop, SETTLE_S)
+            if stop.is_set():
+                return
             self._dirty.clear()
             try:
                 await self._publish()

@@ -5,15 +5,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from grpclib.client import Channel
 
 from controller_runtime.api.rank_table import RankTable
+from controller_runtime.clusterd.proto.config_grpc import ConfigStub
+from controller_runtime.clusterd.proto.config_pb2 import ClientInfo
 from controller_runtime.clusterd.proto.fault_pb2 import FaultMsgSignal
+from controller_runtime.errors import TransportError
+from controller_runtime.foundation.http_client import HttpClient
+from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.config import load_config
 from controller_runtime.kube.errors import NotFoundError
@@ -21,8 +28,9 @@ from controller_runtime.kube.kind import CONFIG_MAP, NODE, POD
 from simulator.clusterd.faults import FAULTS_ANNOTATION
 from simulator.clusterd.latest import Latest
 from simulator.clusterd.publisher import Publisher, Watched
-from tests.support.control_plane import ControlPlane
+from tests.support.control_plane import ControlPlane, free_ports
 from tests.support.eventually import eventually
+from tests.support.pki import Authority, write_identity
 from tests.support.tcp_gate import TcpGate
 
 pytestmark = pytest.mark.cluster
@@ -227,3 +235,43 @@ async def test_nodes_give_hardware_types_and_faults(bench: Bench, tmp_path: Path
         await bench.admin.patch(NODE, node, None, {"metadata": {"annotations": {FAULTS_ANNOTATION: None}}})
         await eventually(lambda: faulty() == {}, "the fault is gone")
         await bench.admin.delete(NODE, node)
+
+
+async def test_the_process_serves_health_and_pushes_the_table(bench: Bench, tmp_path: Path) -> None:
+    authority, port, health_port = Authority("pd"), *free_ports(2)
+    tls = {
+        name: write_identity(tmp_path / name, authority, authority.issue(name, sans=[f"{name}.ns"]))
+        for name in ("clusterd", "probe", "ms-controller-cluster")
+    }
+    kubeconfig = tmp_path / "clusterd.kubeconfig"
+    kubeconfig.write_bytes(bench.plane.kubeconfig_for("clusterd"))
+    probe = HttpClient(TlsIdentity(TlsFiles.in_directory(tls["probe"])))
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", "from simulator.clusterd import main; main()"),
+        *("--pod-ip=127.0.0.1", f"--tls-dir={tls['clusterd']}", f"--port={port}", f"--health-port={health_port}"),
+        *(f"--namespace={bench.namespace}", f"--kubeconfig={kubeconfig}"),
+        *("--controller-selector=app=controller", "--coordinator-selector=app=coordinator", "--server-selector=app=server"),
+    )
+
+    async def is_healthy() -> bool:
+        try:
+            return (await probe.request("GET", f"https://127.0.0.1:{health_port}/v1/health")).status == 200
+        except TransportError:
+            return False
+
+    try:
+        await eventually(is_healthy, "sim-clusterd is healthy", 60)
+        await bench.complete()
+        context = TlsIdentity(TlsFiles.in_directory(tls["ms-controller-cluster"])).client_context(("h2",), expect_sans=["clusterd.*"])
+        async with Channel("127.0.0.1", port, ssl=context) as channel, ConfigStub(channel).SubscribeRankTable.open() as stream:
+            await stream.send_message(ClientInfo(jobId="any", role="mindie-ms-controller"), end=True)
+            first = await asyncio.wait_for(stream.recv_message(), 15)
+            await stream.cancel()
+        process.terminate()
+        assert await asyncio.wait_for(process.wait(), 15) == 0
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await probe.close()
+    assert first is not None
+    assert RankTable.model_validate_json(first.rankTable) == await bench.table()
