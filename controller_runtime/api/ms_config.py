@@ -55,11 +55,14 @@ class ClusterStatusOutput(ConfigModel):
 
 
 class BackupConfig(ConfigModel):
-    """Leader and standby Controller over etcd."""
+    """Leader and standby Controller over etcd. The two lease settings are ours; the manual fixes neither."""
 
     function_sw: bool = False
     database_server_dns: Text = "etcd.default.svc.cluster.local"
     database_server_port: Port = 2379
+    lease_ttl_seconds: Annotated[int, Field(ge=2, le=600)] = 20
+    lease_renew_seconds: Annotated[int, Field(ge=1, le=300)] | None = None
+    """None: half the lease's life, between 1 and 10."""
 
 
 class Ccae(ConfigModel):

@@ -57,6 +57,10 @@ class Settings:
             return None
         return job, address
 
+    def resolve(self, path: str) -> Path:
+        """A path of the file as the process sees it: relative ones start at the working directory."""
+        return Path(path)
+
     def tls_items(self, link: TlsLink) -> TlsItems | None:
         """Files of one link's identity, None when that link is plain."""
         return self.config.tls_config.items(link)
