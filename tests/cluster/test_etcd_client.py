@@ -8,7 +8,6 @@ from pathlib import Path
 
 import pytest
 
-from controller_runtime.errors import ConfigError
 from controller_runtime.etcd.client import EtcdClient
 from controller_runtime.etcd.errors import CompactedError, EtcdUnavailableError, LeaseLostError
 from controller_runtime.etcd.proto import etcd_pb2 as pb
@@ -186,10 +185,16 @@ async def test_after_a_tls_reload_calls_and_watches_go_on(etcd: EtcdCluster, pre
         await changes.aclose()
 
 
-@pytest.mark.parametrize("endpoints", [[], ["http://127.0.0.1:1"], ["127.0.0.1"], ["https://"], ["https://x:y"]])
-async def test_endpoints_that_cannot_work_are_refused(etcd: EtcdCluster, endpoints: list[str]) -> None:
-    with pytest.raises(ConfigError, match="etcd endpoint"):
-        EtcdClient(endpoints, etcd.identity("tester"))
+async def test_after_a_tls_reload_an_open_link_to_a_revoked_server_is_not_used_on(etcd: EtcdCluster) -> None:
+    tls = etcd.identity("strict")
+    async with EtcdClient(etcd.endpoints, tls, call_timeout_s=1) as client:
+        await client.get("/x")
+
+        publish_crl(etcd.identity_directory("strict"), etcd.authority, [etcd.server_leaf])
+        assert tls.reload_if_changed()
+
+        with pytest.raises(EtcdUnavailableError, match="certificate revoked"):
+            await client.get("/x")
 
 
 async def test_an_ended_lease_deletes_its_key_by_itself(client: EtcdClient, prefix: str) -> None:

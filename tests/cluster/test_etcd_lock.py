@@ -13,7 +13,8 @@ import pytest
 import structlog
 
 from controller_runtime.errors import LostLeadershipError
-from controller_runtime.etcd.client import EtcdClient
+from controller_runtime.etcd.client import EtcdClient, KeyValue
+from controller_runtime.etcd.errors import EtcdUnavailableError, LeaseLostError
 from controller_runtime.etcd.lock import RENEWED_LEASE, LeaderLock, default_renew_s
 from tests.support.etcd_server import EtcdCluster
 from tests.support.eventually import eventually
@@ -136,6 +137,52 @@ async def test_a_stopped_standby_leaves_no_lease_and_does_not_lead(candidate: Ca
     assert second._lease == 0
 
 
+async def test_a_candidate_whose_answer_was_lost_takes_the_lock_it_already_has(
+    client: EtcdClient, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = candidate("10.0.0.1", ttl_s=60)
+    create = client.create
+    leases: list[int] = []
+
+    async def lose_the_first_answer(key: str, value: bytes, lease: int) -> tuple[bool, KeyValue]:
+        leases.append(lease)
+        answer = await create(key, value, lease)
+        if len(leases) == 1:
+            raise EtcdUnavailableError("answer lost")
+        return answer
+
+    monkeypatch.setattr(client, "create", lose_the_first_answer)
+    await elected(lock)
+
+    assert lock.is_leader
+    assert len(leases) == 2
+    assert leases[0] == leases[1]
+
+
+async def test_a_candidate_stopped_in_the_middle_gives_its_lease_back(
+    client: EtcdClient, key: str, candidate: Candidate, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    lock = candidate("10.0.0.1", ttl_s=60)
+    create = client.create
+    leases: list[int] = []
+
+    async def lose_every_answer(key: str, value: bytes, lease: int) -> tuple[bool, KeyValue]:
+        leases.append(lease)
+        await create(key, value, lease)
+        raise EtcdUnavailableError("answer lost")
+
+    monkeypatch.setattr(client, "create", lose_every_answer)
+    stop = asyncio.Event()
+    waiting = asyncio.create_task(lock.acquire_or_wait(stop))
+    await eventually(lambda: bool(leases), "a try")
+    stop.set()
+
+    assert await waiting is False
+    with pytest.raises(LeaseLostError):
+        await client.lease_keep_alive(leases[0])
+    assert await client.get(key) is None
+
+
 async def test_the_leaders_write_carries_all_changes_or_none(client: EtcdClient, key: str, candidate: Candidate) -> None:
     lock = candidate("10.0.0.1")
     await elected(lock)
@@ -185,7 +232,9 @@ async def test_without_etcd_the_leader_steps_down_before_its_lease_can_end(etcd:
     """The member is frozen: sockets stay open, nothing answers, and the lease cannot be renewed."""
     async with EtcdClient(etcd.endpoints, etcd.identity("tester"), call_timeout_s=1) as client:
         lock = LeaderLock(client, key, "10.0.0.1", ttl_s=3, renew_s=0.2)
-        await elected(lock)
+        with structlog.testing.capture_logs() as logs:
+            await elected(lock)
+            await eventually(lambda: any(line["event"] == RENEWED_LEASE for line in logs), "a renewal")
         begin = asyncio.get_running_loop().time()
         etcd.pause(0)
         try:
