@@ -217,7 +217,7 @@ async def test_a_token_from_an_exec_plugin_opens_the_door(
         "token = pathlib.Path(os.environ['TOKEN_FILE']).read_text()\n"
         "print(json.dumps({'apiVersion': asked['apiVersion'], 'kind': 'ExecCredential', 'status': {'token': token}}))\n"
     )
-    user = {
+    user: dict[str, object] = {
         "exec": {
             "apiVersion": "client.authentication.k8s.io/v1",
             "command": sys.executable,

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 
 import pytest
 
@@ -60,7 +60,7 @@ class Mirror:
         return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "stringData": source.get("data", {})}
 
 
-def exists(client: KubeClient, kind: Kind, name: str, namespace: str) -> Callable[[], object]:
+def exists(client: KubeClient, kind: Kind, name: str, namespace: str) -> Callable[[], Awaitable[bool]]:
     async def ask() -> bool:
         try:
             await client.get(kind, name, namespace)

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -14,12 +15,12 @@ from controller_runtime.kube.config import KubeConfig, load_config, ssl_context
 from controller_runtime.kube.credentials import Credential, ExecCredential
 
 
-def kubeconfig(path: Path, server: str = "https://api.example:6443", user: dict[str, object] | None = None, **cluster: object) -> Path:
+def kubeconfig(path: Path, server: str = "https://api.example:6443", user: Mapping[str, object] | None = None, **cluster: object) -> Path:
     document = {
         "current-context": "main",
         "contexts": [{"name": "main", "context": {"cluster": "c", "user": "u", "namespace": "mindie"}}],
         "clusters": [{"name": "c", "cluster": {"server": server, **cluster}}],
-        "users": [{"name": "u", "user": {"token": "t"} if user is None else user}],
+        "users": [{"name": "u", "user": {"token": "t"} if user is None else dict(user)}],
     }
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(yaml.safe_dump(document))

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Sequence
 
 import pytest
 
@@ -55,7 +55,7 @@ class ScriptedClient:
         await asyncio.Event().wait()
 
     @property
-    def asked(self) -> list[str]:
+    def asked(self) -> Sequence[str]:
         return [what for _, what in self.calls]
 
 
@@ -92,8 +92,8 @@ async def test_an_expired_version_leads_to_a_new_list_at_once() -> None:
 
 
 async def test_a_server_that_forgets_every_version_is_not_hammered() -> None:
-    gone = GoneError("old", status=410)
-    client = ScriptedClient(*["list", gone] * 50)
+    forgetful: list[Step] = ["list", GoneError("old", status=410)]
+    client = ScriptedClient(*forgetful * 50)
     await run_for(30, client)
 
     assert client.asked.count("list") <= 7

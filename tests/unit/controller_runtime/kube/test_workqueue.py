@@ -26,7 +26,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.loop = looptime.patch_event_loop(asyncio.new_event_loop(), start=0.0)
+        self.loop = looptime.new_event_loop(start=0.0)
         self.queue = self.run(self.make())
         self.ready: list[Request] = []
         self.working: set[Request] = set()
