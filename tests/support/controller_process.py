@@ -53,7 +53,7 @@ class ControllerProcess:
     def write_config(self, overrides: Mapping[str, Any]) -> None:
         """Write ms_controller.json: the manual's sample on this park's ports and identities."""
         ports = self.park.ports
-        config = manual_sample() | {
+        config: dict[str, Any] = manual_sample() | {
             "process_manager": {"to_file": True, "file_path": str(self.process_status_path)},
             "cluster_status": {"to_file": True, "file_path": str(self.cluster_status_path)},
             "global_rank_table_file_path": str(self.table_volume / "global_ranktable.json"),
@@ -69,7 +69,7 @@ class ControllerProcess:
             "tls_config": self._tls_config(),
         }
         path = self.directory / "ms_controller.json"
-        path.write_text(json.dumps(config | overrides))
+        path.write_text(json.dumps({**config, **overrides}))
         path.chmod(0o640)
 
     def write_rank_table(
