@@ -30,9 +30,6 @@ RETRIED_STATUS = (Status.UNAVAILABLE, Status.DEADLINE_EXCEEDED, Status.CANCELLED
 REQUIRE_LEADER = {"hasleader": "true"}
 """Metadata that makes a member without leader refuse a stream instead of keeping it silent (etcd 3.6, `WithRequireLeader`)."""
 
-SHARE_OF_ONE_TRY = 0.4
-MIN_TRY_S = 0.5
-
 Request = TypeVar("Request")
 Reply = TypeVar("Reply")
 Stub = TypeVar("Stub")
@@ -105,13 +102,13 @@ class Endpoints:
         """
         name = type(request).__name__.removesuffix("Request")
         end = time.monotonic() + timeout_s
-        one_try_s = max(MIN_TRY_S, timeout_s * SHARE_OF_ONE_TRY)
+        try_s = one_try_s(timeout_s)
         backoff = Backoff(0.05, 0.5)
         failures: dict[int, str] = {}
         while (left_s := end - time.monotonic()) > 0:
             index = self.current if member is None else member
             try:
-                async with asyncio.timeout(min(one_try_s, left_s)):
+                async with asyncio.timeout(min(try_s, left_s)):
                     return await method(stub(self.channel(index)))(request)
             except GRPCError as error:
                 if error.status not in RETRIED_STATUS:
@@ -146,3 +143,8 @@ def _words(error: BaseException) -> str:
     if isinstance(error, TimeoutError):
         return "no answer in time"
     return str(error) or type(error).__name__
+
+
+def one_try_s(call_s: float) -> float:
+    """Return how long one member may take: long enough for an election (about 1.5 s), short enough for the next member."""
+    return min(2.0, max(0.5, call_s * 0.4))

@@ -14,7 +14,7 @@ import time
 
 from grpclib.exceptions import GRPCError
 
-from controller_runtime.etcd.endpoints import MIN_TRY_S, REQUIRE_LEADER, RETRIED_STATUS, SHARE_OF_ONE_TRY, TRANSPORT_ERRORS, Endpoints
+from controller_runtime.etcd.endpoints import REQUIRE_LEADER, RETRIED_STATUS, TRANSPORT_ERRORS, Endpoints, one_try_s
 from controller_runtime.etcd.errors import AlreadyThereError, EtcdUnavailableError, LeaseLostError, refusal
 from controller_runtime.etcd.proto import etcd_pb2 as pb
 from controller_runtime.etcd.proto.etcd_grpc import LeaseStub
@@ -51,7 +51,7 @@ class Leases:
         while (left_s := end - time.monotonic()) > 0:
             index = self._endpoints.current
             try:
-                async with asyncio.timeout(min(left_s, max(MIN_TRY_S, timeout_s * SHARE_OF_ONE_TRY))):
+                async with asyncio.timeout(min(left_s, one_try_s(timeout_s))):
                     ttl_s = await self._renew_at(index, lease)
             except GRPCError as error:
                 if error.status not in RETRIED_STATUS:
