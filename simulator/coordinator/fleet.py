@@ -76,6 +76,10 @@ class Fleet:
         """Undo `set_offline`."""
         self._offline -= set(ids)
 
+    def is_known(self, id_: int) -> bool:
+        """True for a Server of the last refresh."""
+        return id_ in self._instances
+
     @property
     def known(self) -> int:
         """Number of Servers in the last refresh."""

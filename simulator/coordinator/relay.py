@@ -9,7 +9,7 @@ Seed: coordinator configuration, `exception_config`.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from dataclasses import dataclass, field
 from typing import Final, TypeVar, cast
@@ -30,6 +30,7 @@ SERVER_SANS: Final = ("mindie-server.*",)
 
 log = get_logger(__name__)
 M = TypeVar("M", bound=BaseModel)
+T = TypeVar("T")
 
 
 class RelaySpec(Model):
@@ -41,6 +42,8 @@ class RelaySpec(Model):
     first_token_timeout_s: PositiveFloat = 600.0
     token_timeout_s: PositiveFloat = 60.0
     """Longest silence of a decode Server."""
+    lost_after_s: PositiveFloat = 2.0
+    """Longest silence of a Server that has left the refresh body: a lost node does not close its connections."""
 
 
 class Trace(Model):
@@ -168,12 +171,15 @@ class Relay:
         body = PrefillRequest(request_id=request_id, prompt=inquiry.prompt, decode_id=pair.decode.id)
         where = f"prefill Server {pair.prefill.id}"
         try:
-            reply = await self._client.request(
-                "POST",
-                _url(pair.prefill, PREFILL_PATH),
-                json=body.model_dump(),
-                expect_sans=SERVER_SANS,
-                timeout_s=self._spec.first_token_timeout_s,
+            reply = await self._unless_lost(
+                pair.prefill.id,
+                self._client.request(
+                    "POST",
+                    _url(pair.prefill, PREFILL_PATH),
+                    json=body.model_dump(),
+                    expect_sans=SERVER_SANS,
+                    timeout_s=self._spec.first_token_timeout_s,
+                ),
             )
         except TransportError as err:
             raise AttemptFailedError(f"{where}: {err}", (pair.prefill.id,)) from err
@@ -201,12 +207,26 @@ class Relay:
         )
         try:
             async with aclosing(cast(AsyncGenerator[bytes, None], reply)) as lines:
-                async for line in lines:
+                while (line := await self._unless_lost(pair.decode.id, anext(lines, None))) is not None:
                     if statuses[0] != 200:
                         raise _refused(where, statuses[0], line, (pair.decode.id,))
                     yield _parsed(DecodeLine, line, where, pair.decode.id)
         except TransportError as err:
             raise AttemptFailedError(f"{where}: {err}", (pair.decode.id,)) from err
+
+    async def _unless_lost(self, server_id: int, answer: Awaitable[T]) -> T:
+        """Wait for an answer; give up on a Server that stays silent after the Controller took it out."""
+        waiting = asyncio.ensure_future(answer)
+        try:
+            while True:
+                is_known = self._fleet.is_known(server_id)
+                done, _ = await asyncio.wait({waiting}, timeout=self._spec.lost_after_s)
+                if done:
+                    return waiting.result()
+                if not is_known and not self._fleet.is_known(server_id):
+                    raise AttemptFailedError(f"Server {server_id}: silent since the Controller took it out", (server_id,))
+        finally:
+            waiting.cancel()
 
 
 def _parsed(kind: type[M], body: bytes, where: str, culprit: int) -> M:

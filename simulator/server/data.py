@@ -7,6 +7,7 @@ so a word leaves the Server in the step that produced it.
 
 from __future__ import annotations
 
+from contextlib import aclosing
 from typing import Final
 
 from aiohttp import web
@@ -44,13 +45,14 @@ def data_app(inference: Inference) -> web.Application:
         return reply(await inference.prefill(PrefillRequest.model_validate_json(await request.read())))
 
     async def decode(request: web.Request) -> web.StreamResponse:
-        lines = inference.decode(DecodeRequest.model_validate_json(await request.read()))
-        first = await anext(lines)
-        response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
-        await response.prepare(request)
-        await response.write(_line(first))
-        async for line in lines:
-            await response.write(_line(line))
+        wanted = DecodeRequest.model_validate_json(await request.read())
+        async with aclosing(inference.decode(wanted)) as lines:
+            first = await anext(lines)
+            response = web.StreamResponse(headers={"Content-Type": "application/x-ndjson"})
+            await response.prepare(request)
+            await response.write(_line(first))
+            async for line in lines:
+                await response.write(_line(line))
         await response.write_eof()
         return response
 

@@ -8,7 +8,7 @@ Server, then yields one word per step; a step takes longer the more requests sha
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 
 from controller_runtime.api.roles import Role
 from simulator.completion import count_tokens, decode_words, kv_bytes
@@ -57,7 +57,7 @@ class Inference:
         self.prefilled_tokens += tokens
         return PrefillReply(reference=reference, prompt_tokens=tokens, server=engine.name)
 
-    async def decode(self, request: DecodeRequest) -> AsyncIterator[DecodeLine]:
+    async def decode(self, request: DecodeRequest) -> AsyncGenerator[DecodeLine, None]:
         """Fetch the KV bytes, then yield this Server's name, one word per step, and the finish reason.
 
         Raises:

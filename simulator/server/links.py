@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Container
+from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from controller_runtime.api.roles import Role
@@ -85,29 +86,28 @@ class LinkKeeper:
         self._client = client
         self._kv_port = kv_port
         self._wake = asyncio.Event()
+        self._knocking: set[int] = set()
 
     def wake(self) -> None:
         """Knock now instead of at the end of the period."""
         self._wake.set()
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Knock once a period, and at once after `wake`, until `stop`."""
-        while not stop.is_set():
-            self._wake.clear()
-            await self.knock_all()
-            try:
-                async with asyncio.timeout(self._engine.spec.link_period_s):
-                    await self._wake.wait()
-            except TimeoutError:
-                continue
+        """Knock once a period, and at once after `wake`, until `stop`. A silent peer delays nobody else's knocks."""
+        async with asyncio.TaskGroup() as knocks:
+            while not stop.is_set():
+                self._wake.clear()
+                for peer in self._due():
+                    knocks.create_task(self._knock(peer))
+                with suppress(TimeoutError):
+                    async with asyncio.timeout(self._engine.spec.link_period_s):
+                        await self._wake.wait()
 
-    async def knock_all(self) -> None:
-        """Knock at every peer once, all at the same time. Only decode and flex engines knock."""
+    def _due(self) -> list[Peer]:
+        """Peers to knock at: only decode and flex engines knock, and at nobody twice at the same time."""
         if self._engine.role not in (Role.DECODE, Role.FLEX):
-            return
-        async with asyncio.TaskGroup() as tasks:
-            for peer in list(self._engine.peers.values()):
-                tasks.create_task(self._knock(peer))
+            return []
+        return [peer for peer in self._engine.peers.values() if peer.id not in self._knocking]
 
     async def fetch(self, prefill_id: int, reference: str) -> bytes:
         """Fetch the KV bytes of a reference from a prefill peer, over the link with it.
@@ -134,7 +134,11 @@ class LinkKeeper:
         return reply.body
 
     async def _knock(self, peer: Peer) -> None:
-        outcome = await self._outcome(peer)
+        self._knocking.add(peer.id)
+        try:
+            outcome = await self._outcome(peer)
+        finally:
+            self._knocking.discard(peer.id)
         if peer.id in self._engine.peers and self._engine.links.note_knock(peer.id, outcome):
             log.info("kv link changed", peer=peer.id, peer_ip=peer.ip, link=outcome)
 

@@ -18,10 +18,10 @@ import random
 import shutil
 import socket
 import sys
-from collections.abc import AsyncIterator, Coroutine, Iterable, Mapping
+from collections.abc import AsyncGenerator, Coroutine, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from controller_runtime.api.roles import Label, Role, RoleState
 from controller_runtime.api.server_api import PeerLink, ServerStatus, role_path
@@ -228,10 +228,10 @@ class SimulatorPark:
         body = {"prompt": prompt, "max_tokens": max_tokens}
         return await self.call(coordinator, "predict", "POST", "/v1/completions", body, identity="smoke")
 
-    def ask_stream(self, coordinator: Member, path: str, body: Mapping[str, object]) -> AsyncIterator[bytes]:
+    def ask_stream(self, coordinator: Member, path: str, body: Mapping[str, object]) -> AsyncGenerator[bytes, None]:
         """Send a streamed request as a user and yield the lines."""
         url = f"https://{coordinator.ip}:{self.ports['predict']}{path}"
-        return self.client("smoke").stream("POST", url, json={**body, "stream": True})
+        return cast(AsyncGenerator[bytes, None], self.client("smoke").stream("POST", url, json={**body, "stream": True}))
 
     async def set_faults(self, server: Member, *faults: Mapping[str, object]) -> None:
         """Put faults on a Server; none heals it."""

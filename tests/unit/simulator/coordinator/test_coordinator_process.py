@@ -5,6 +5,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import signal
+from contextlib import aclosing
 from typing import Any
 
 from simulator.completion import expected_text
@@ -203,3 +205,42 @@ async def test_management_is_for_the_controller_only(park: SimulatorPark) -> Non
     for identity, status in (("ms-controller-request-coordinator", 200), ("smoke", 403), ("mindie-server", 403)):
         reply = await park.call(coordinator, "coordinator", "GET", "/v1/coordinator_info", identity=identity)
         assert reply.status == status
+
+
+async def test_a_silent_server_costs_seconds_once_the_controller_has_taken_it_out(park: SimulatorPark) -> None:
+    """A lost node closes no connection: without this the request would wait for the first-token timeout."""
+    silent, good, target, coordinator = await together(
+        park.server(), park.server(), park.server(), park.coordinator("--first-token-timeout-s=600")
+    )
+    await park.link([silent, good], [target])
+    await park.refresh(coordinator, without=[good])
+    assert silent.process is not None
+    silent.process.send_signal(signal.SIGSTOP)
+    asked = asyncio.create_task(park.ask(coordinator, "hello"))
+
+    async def is_in_work() -> bool:
+        return bool((await manage(park, coordinator, "GET", f"/v1/instances/tasks?id={silent.id}"))["tasks"] == [1])
+
+    await eventually(is_in_work, "the silent Server has the request")
+    await park.refresh(coordinator, without=[silent])
+
+    reply = await asyncio.wait_for(asked, 30)
+    assert reply.status == 200, reply.body
+    assert reply.headers["x-prefill-pod"] == good.name
+
+
+async def test_a_user_who_goes_away_frees_the_servers(park: SimulatorPark) -> None:
+    source, target, coordinator = await together(park.server(), park.server(), park.coordinator())
+    await park.link([source], [target])
+    await park.refresh(coordinator)
+    await park.set_faults(target, {"kind": "slow", "factor": 1000})
+    lines = park.ask_stream(coordinator, "/v1/completions", {"prompt": "hi", "max_tokens": 500})
+    async with aclosing(lines):
+        assert b"data: " in await anext(lines)
+
+    async def is_free() -> bool:
+        running = (await park.status(target)).resource.running_request_num
+        tasks = (await manage(park, coordinator, "GET", f"/v1/instances/tasks?id={target.id}"))["tasks"]
+        return (running, tasks) == (0, [0])
+
+    await eventually(is_free, "decode Server and Coordinator have dropped the request")
