@@ -113,12 +113,18 @@ def server_template(args: InferServiceSetArgs, role_name: str, spec: RoleSpec) -
         ports={"node-manager": ports.node_manager},
     )
     return pod_template(
-        labels={"app": SERVER_APP, DEPLOY_SERVER_LABEL: DEPLOY_SERVER[role_name]},
+        labels=server_labels(args.config, role_name),
         containers=[server, node_manager],
         service_account=SERVER_APP,
         node_selector=args.config.pools[spec.pool].node_selector,
         grace_s=SERVER_GRACE_S,
     )
+
+
+def server_labels(config: StackConfig, role_name: str) -> dict[str, str]:
+    """Labels by which ClusterD finds Servers; without different hardware they carry the role too."""
+    labels = {"app": SERVER_APP}
+    return labels if config.workload.heterogeneous else labels | {DEPLOY_SERVER_LABEL: DEPLOY_SERVER[role_name]}
 
 
 def server_environment(config: StackConfig, spec: RoleSpec) -> dict[str, str]:

@@ -69,6 +69,7 @@ def controller_template(args: MsControllerArgs, config_hash: str) -> Manifest:
         name="controller",
         image=args.image,
         command=["ms-controller"],
+        args=[f"--status-port={controller.ports.status}"],
         env={
             "MINDIE_MS_CONTROLLER_CONFIG_FILE_PATH": f"{CONFIG_ROOT}/ms_controller.json",
             "GLOBAL_RANK_TABLE_FILE_PATH": RANK_TABLE_FILE,

@@ -33,4 +33,4 @@ def write_stack_file(places: Places, stack: str) -> Path:
 def merge(tracked: str, working: str) -> str:
     """Return the tracked text with the salt of the working file."""
     salt = [line for line in working.splitlines() if line.startswith(_SALT)]
-    return tracked.rstrip("\n") + "\n" + "".join(f"{line}\n" for line in salt)
+    return tracked.rstrip("\n") + "\n" + "".join(f"{line}\n" for line in salt[-1:])
