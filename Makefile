@@ -110,6 +110,11 @@ fmt: venv ## Format the code and sort imports
 test-fast: venv ## Run the unit tests: no root, no binaries but Go, no network
 	@$(VENV)/pytest -q tests/unit
 
+.PHONY: test
+test: setup tools ## Run every tier: units, real API server and etcd, real Pulumi engine, real nodes
+	@$(VENV)/python -m images
+	@$(VENV)/pytest -q -n 2 --dist loadgroup
+
 .PHONY: proto
 proto: venv ## Generate the gRPC code next to each .proto file
 	@PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python -m grpc_tools.protoc -I . \
