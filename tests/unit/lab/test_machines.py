@@ -17,7 +17,7 @@ def test_words_of_a_daemon_reach_it_unchanged() -> None:
     assert shlex.split(line) == ["supervise", "etcd", "/bin dir/etcd", "--flag=a b", "$HOME"]
 
 
-@pytest.mark.parametrize("content", ["", "None", str(os.getpid())])
+@pytest.mark.parametrize("content", ["", "None", str(os.getpid())], ids=["empty", "no number", "a foreign process"])
 def test_a_stale_pid_file_does_not_make_a_machine_alive(lab: Lab, content: str) -> None:
     lab.root.mkdir(parents=True)
     (lab.root / "node1.pid").write_text(content)
