@@ -92,10 +92,9 @@ def restore(registry: ServerRegistry, status: ProcessStatus, now_epoch_s: int) -
         if role is Role.UNDEFINED:
             continue
         server.total_slots, server.total_blocks = entry.static_info.total_slots_num, entry.static_info.total_block_num
-        registry.assign(
-            server, role, entry.static_info.group_id, entry.static_info.virtual_id or entry.id, is_joining=not server.has_answered
-        )
+        registry.assign(server, role, entry.static_info.group_id, entry.static_info.virtual_id or entry.id, is_joining=False)
         restored += 1
+    registry.take_over()
     log.info("roles taken over from the backup", servers=restored, entries=len(status.server))
 
 

@@ -173,6 +173,8 @@ class Leader:
             first = next(other for other in ordered if other.spec.instance == server.spec.instance)
             self._registry.assign(server, place.role, place.group_id, first.id, is_joining=False)
         self._membership.is_formed = True
+        if live:
+            self._registry.take_over()
         return not live
 
     async def _target(self, servers: list[KnownServer]) -> Split | None:

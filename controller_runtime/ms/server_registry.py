@@ -165,6 +165,20 @@ class ServerRegistry:
         log.info("[NodeStatus]UpdateServerInfo", role=role.letter, server=server.spec.ip, id=server.id, group=group_id)
         self._wiring_changed()
 
+    def take_over(self) -> None:
+        """After roles came from a backup or from the Servers: leave alone who already has what it should.
+
+        A Server that lost its role while its peers kept theirs joins again, so that they drop their dead links first.
+        """
+        for server in self.present:
+            if server.is_in_role:
+                self._settle(server)
+        for server in self.present:
+            peers = [self._by_id[peer_id] for peer_id in self.wiring_of(server).peers]
+            if server.has_answered and not server.is_in_role and any(server.id in peer.reported_peers for peer in peers):
+                server.is_joining = True
+        self._wiring_changed()
+
     def accept_config(self, server: KnownServer, config: ServerConfig) -> None:
         """Store the static configuration."""
         if config != server.config:
