@@ -33,11 +33,12 @@ ROOT = Path(__file__).parents[2]
 
 
 class ControllerProcess:
-    """One controller. `ip` is its own loopback address."""
+    """One controller. `ip` is its own loopback address; `etcd_tls` holds its identity towards etcd."""
 
-    def __init__(self, park: SimulatorPark, *, ip: str = "127.0.0.1", **overrides: Any) -> None:
+    def __init__(self, park: SimulatorPark, *, ip: str = "127.0.0.1", etcd_tls: Path | None = None, **overrides: Any) -> None:
         self.park = park
         self.ip = ip
+        self._etcd_tls = etcd_tls
         self.directory = park.directory / f"controller-{ip}"
         self.directory.mkdir()
         self.table_volume = park.directory / "rank-table"
@@ -173,8 +174,9 @@ class ControllerProcess:
     def _tls_config(self) -> dict[str, Any]:
         config: dict[str, Any] = {}
         for link in TlsLink:
-            name = "etcd-controller" if link is TlsLink.ETCD_SERVER else f"ms-controller-{link.replace('_', '-')}"
-            directory = self.park.tls_dir(name)
+            directory = self.park.tls_dir(f"ms-controller-{link.replace('_', '-')}")
+            if link is TlsLink.ETCD_SERVER and self._etcd_tls is not None:
+                directory = self._etcd_tls
             config[f"{link}_tls_enable"] = True
             config[f"{link}_tls_items"] = {
                 "ca_cert": str(directory / "ca.crt"),
