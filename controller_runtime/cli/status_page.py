@@ -4,7 +4,9 @@
 from __future__ import annotations
 
 import datetime as dt
+import textwrap
 from collections.abc import Sequence
+from urllib.parse import urlsplit
 
 from controller_runtime.api.base import WireModel
 from controller_runtime.cli.cluster_view import ClusterView
@@ -23,6 +25,11 @@ class StackOutputs(WireModel):
     proof: str | None = None
     revocation_lists: dict[str, str]
     """Authority -> nextUpdate."""
+
+    @property
+    def server_name(self) -> str:
+        """Name that the Coordinator's certificate carries."""
+        return urlsplit(self.endpoint).hostname or ""
 
 
 def problems(outputs: StackOutputs, view: ClusterView, now: dt.datetime | None = None) -> list[str]:
@@ -43,8 +50,8 @@ def problems(outputs: StackOutputs, view: ClusterView, now: dt.datetime | None =
     return found
 
 
-def render(outputs: StackOutputs, view: ClusterView, found: Sequence[str]) -> str:
-    """Write the page."""
+def render(outputs: StackOutputs, view: ClusterView, found: Sequence[str], request: str) -> str:
+    """Write the page. `request`: lines for a shell that send one."""
     members = view.etcd_members()
     sections = [
         _table("NODES", ("name", "address", "ready", "NPUs"), [(n.name, n.address, _yes(n.ready), str(n.npus)) for n in view.nodes]),
@@ -56,6 +63,7 @@ def render(outputs: StackOutputs, view: ClusterView, found: Sequence[str]) -> st
         f"ETCD  {sum(pod.ready for pod in members)} of {len(members)} members Ready (by a linearizable read)",
         f"ROLES  {outputs.instances.get('prefill', 0)} prefill, {outputs.instances.get('decode', 0)} decode. {outputs.decision}",
         _table("CERTIFICATES", ("identity", "valid until"), sorted(outputs.certificates.items())),
+        "REQUEST\n" + textwrap.indent(request, "  "),
         "PROBLEMS\n" + "\n".join(f"  {problem}" for problem in found) if found else "No problems.",
     ]
     return "\n\n".join(sections)
