@@ -13,7 +13,7 @@ from typing import Final
 
 from grpclib.client import Channel
 from grpclib.exceptions import GRPCError, StreamTerminatedError
-from prometheus_client import Gauge
+from prometheus_client import Counter, Gauge
 
 from controller_runtime.clusterd.proto import config_pb2
 from controller_runtime.clusterd.proto.config_grpc import ConfigStub
@@ -30,6 +30,8 @@ RETRY_BASE_S, RETRY_CAP_S = 1.0, 30.0
 log = get_logger(__name__)
 
 _connected = Gauge("clusterd_subscribed", "1 while the rank table stream stands.", registry=REGISTRY)
+
+_failures = Counter("clusterd_failures_total", "Streams that ended or could not be made.", registry=REGISTRY)
 
 
 class ClusterdClient:
@@ -49,6 +51,7 @@ class ClusterdClient:
             try:
                 await self._subscribe(on_table, backoff)
             except TransportError as error:
+                _failures.inc()
                 log.warning("rank table stream lost", err=error)
             finally:
                 _connected.set(0)

@@ -83,11 +83,24 @@ class ControllerProcess:
     ) -> None:
         """Publish a table by swapping `..data`, as the kubelet does for a ConfigMap volume."""
         servers = [_row(member, HARDWARE_PREFILL) for member in prefills] + [_row(member, HARDWARE_DECODE) for member in decodes]
+        self.write_groups([_group("2", servers)], coordinators=coordinators, status=status)
+
+    def write_instances(self, *, coordinators: Iterable[Member], prefills: Iterable[Member], decodes: Iterable[Member]) -> None:
+        """Publish a multi-node table: one group per instance, its role in `deploy_server`."""
+        labelled = [(member, "2") for member in prefills] + [(member, "1") for member in decodes]
+        groups = [
+            {**_group(str(number), [_row(member, HARDWARE_DECODE)]), "deploy_server": label}
+            for number, (member, label) in enumerate(labelled, 2)
+        ]
+        self.write_groups(groups, coordinators=coordinators)
+
+    def write_groups(self, groups: list[dict[str, Any]], *, coordinators: Iterable[Member], status: str = "completed") -> None:
+        """Publish a table with these Server groups."""
         table = {
             "version": "1.0",
             "status": status,
             "server_group_list": [
-                _group("2", servers),
+                *groups,
                 _group("1", [{"server_id": self.ip, "server_ip": self.ip}]),
                 _group("0", [{"server_id": member.ip, "server_ip": member.ip} for member in coordinators]),
             ],

@@ -183,6 +183,21 @@ async def test_without_fixed_roles_the_rates_decide(park: SimulatorPark) -> None
     await controller.kill()
 
 
+async def test_labels_carry_the_roles_of_multi_node_instances(park: SimulatorPark) -> None:
+    first, second, coordinator = await together(park.server(), park.server(), park.coordinator())
+    side = {"enable_dist_dp_server": False, "node_machine_num": 1, "tp_size": 1, "dp_size": 1, "sp_size": 1}
+    multi_node = {"multi_node_infer_enable": True, "p_node_config": side, "d_node_config": side}
+    controller = ControllerProcess(park, is_heterogeneous=False, multi_node_infer_config=multi_node)
+    controller.write_instances(coordinators=[coordinator], prefills=[second], decodes=[first])
+
+    await controller.start()
+    await leads(controller)
+
+    reply = await park.ask(coordinator, "a prompt")
+    assert (reply.headers["x-prefill-pod"], reply.headers["x-decode-pod"]) == (second.name, first.name)
+    await controller.kill()
+
+
 @pytest.mark.parametrize(("change", "check_code", "run_code"), [({}, 0, None), ({"transfer_type": "x"}, 78, 1)])
 async def test_a_bad_configuration_ends_with_the_manuals_code_and_the_check_with_its_own(
     park: SimulatorPark, change: dict[str, Any], check_code: int, run_code: int | None

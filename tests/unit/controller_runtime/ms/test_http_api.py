@@ -4,6 +4,7 @@ from __future__ import annotations
 import json
 
 import pytest
+from aiohttp import web
 from aiohttp.test_utils import make_mocked_request
 
 from controller_runtime.ms.http_api import probe_app, status_app
@@ -17,7 +18,8 @@ async def ask(method: str, target: str) -> tuple[int, str, str]:
     request = make_mocked_request(method, target, app=app)
     match = await app.router.resolve(request)
     answer = await match.handler(request)
-    return answer.status, answer.content_type, answer.text or ""  # type: ignore[attr-defined] - a plain response
+    assert isinstance(answer, web.Response)
+    return answer.status, answer.content_type, answer.text or ""
 
 
 @pytest.mark.parametrize("target", ["/v1/startup", "/v1/health", "/v1/health?verbose=1"])
@@ -63,5 +65,6 @@ async def test_readiness_says_what_the_controller_is_doing(state: ControllerStat
     match = await app.router.resolve(request)
     answer = await match.handler(request)
 
+    assert isinstance(answer, web.Response)
     assert answer.status == code
-    assert json.loads(answer.text)["state"] == state.value  # type: ignore[attr-defined] - a plain response
+    assert json.loads(answer.text or "")["state"] == state.value

@@ -13,14 +13,15 @@ from controller_runtime.api.status_files import ClusterStatus, ProcessStatus
 from controller_runtime.ms.status_files import StatusFile, cluster_status, load_process_status, process_status, to_text
 from tests.support.ms_builders import cluster, serve
 
-SEED_ENTRY = {
+SEED_STATIC = {"group_id": 0, "label": 2, "role": 80, "total_block_num": 320, "total_slots_num": 200}
+SEED_ENTRY: dict[str, Any] = {
     "delete_time": 0,
     "id": 16781740,
     "ip": "172.17.0.1",
     "is_faulty": False,
     "is_initialized": True,
     "peers": [50336172],
-    "static_info": {"group_id": 0, "label": 2, "role": 80, "total_block_num": 320, "total_slots_num": 200},
+    "static_info": SEED_STATIC,
 }
 
 
@@ -58,9 +59,9 @@ async def test_a_backup_with_only_the_manuals_fields_is_accepted(tmp_path: Path)
         {"delete_time": -1},
         {"is_faulty": 0},
         {"peers": list(range(769))},
-        {"static_info": {**SEED_ENTRY["static_info"], "role": 81}},  # type: ignore[dict-item] - JSON
-        {"static_info": {**SEED_ENTRY["static_info"], "label": 5}},  # type: ignore[dict-item] - JSON
-        {"static_info": {**SEED_ENTRY["static_info"], "total_slots_num": 5001}},  # type: ignore[dict-item] - JSON
+        {"static_info": {**SEED_STATIC, "role": 81}},
+        {"static_info": {**SEED_STATIC, "label": 5}},
+        {"static_info": {**SEED_STATIC, "total_slots_num": 5001}},
     ],
 )
 async def test_a_backup_out_of_range_is_not_used(tmp_path: Path, change: dict[str, Any]) -> None:
