@@ -24,7 +24,7 @@ from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.config import load_config
 from controller_runtime.kube.errors import NotFoundError
-from controller_runtime.kube.kind import CONFIG_MAP, NODE, POD
+from controller_runtime.kube.kind import CLUSTER_ROLE, CLUSTER_ROLE_BINDING, CONFIG_MAP, NODE, POD
 from simulator.clusterd.faults import FAULTS_ANNOTATION
 from simulator.clusterd.latest import Latest
 from simulator.clusterd.publisher import Publisher, Watched
@@ -151,6 +151,8 @@ async def bench(control_plane: ControlPlane, namespace: str) -> AsyncIterator[Be
     control_plane.kubectl("apply", "-f", "-", stdin=RIGHTS.format(namespace=namespace))
     admin = KubeClient(load_config(str(control_plane.kubeconfig)))
     yield Bench(control_plane, namespace, admin)
+    for kind in (CLUSTER_ROLE_BINDING, CLUSTER_ROLE):
+        await admin.delete(kind, f"clusterd-{namespace}")
     await admin.close()
 
 
