@@ -94,7 +94,7 @@ down: ## Remove the stack and the local cluster
 lint: venv ## Check style, layers between packages and declared dependencies
 	@$(VENV)/ruff check .
 	@$(VENV)/ruff format --check --quiet .
-	@$(VENV)/lint-imports --no-logo --no-timings
+	@$(VENV)/lint-imports --no-logo
 	@$(VENV)/deptry --no-ansi .
 
 .PHONY: types

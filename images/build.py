@@ -149,7 +149,8 @@ class Builder:
                 old.unlink()
 
     def _exists(self, name: str) -> bool:
-        return subprocess.run(self._buildah_command("inspect", "--type", "image", name), env=self._env, capture_output=True, check=False).returncode == 0
+        command = self._buildah_command("inspect", "--type", "image", name)
+        return subprocess.run(command, env=self._env, capture_output=True, check=False).returncode == 0
 
     def _buildah(self, verb: str, *args: str) -> str:
         return self._run(self._buildah_command(verb, *args))

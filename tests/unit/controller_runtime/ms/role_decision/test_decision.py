@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from pydantic import ValidationError
 
@@ -112,7 +114,7 @@ def test_a_rate_of_nothing_is_refused_with_the_remedy() -> None:
 
 
 @pytest.mark.parametrize("changes", [{"given_prefill": 1}, {"hardware_types": ("800I A2(32G)",)}])
-def test_half_a_ratio_and_missing_hardware_types_are_refused(changes: dict[str, object]) -> None:
+def test_half_a_ratio_and_missing_hardware_types_are_refused(changes: dict[str, Any]) -> None:
     with pytest.raises(ValidationError, match="Give"):
         inputs(8, **changes)
 

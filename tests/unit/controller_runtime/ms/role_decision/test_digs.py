@@ -3,6 +3,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -209,7 +211,7 @@ def test_v22_transfer_time_grows_with_the_input(tokens: int, expected: float) ->
 
 
 @pytest.mark.parametrize("changes,expected", [({}, 21.433804290947), ({"hidden_size": 8129}, 21.466199)])
-def test_v1_and_v3_transfer_rate(changes: dict[str, float], expected: float) -> None:
+def test_v1_and_v3_transfer_rate(changes: dict[str, Any], expected: float) -> None:
     assert simulate(engine(**changes), Lengths(3000, 200), Objectives(1000, 50)).transfer == close(expected)
 
 
