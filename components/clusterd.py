@@ -10,11 +10,11 @@ from pulumi import ComponentResource, Input, Resource, ResourceOptions
 
 from components.access import cluster_rights, namespace_rights, service_account
 from components.ms_config import RANK_TABLE_CONFIG_MAP
-from components.pods import Container, Manifest, pod_template, tls_volume
+from components.pods import Container, Manifest, pod_template, tls_probe, tls_volume
 from components.workload import Place, deployment, service
 from controller_runtime.api.edges import CLUSTERD_APP
 from controller_runtime.api.pki import Identity
-from controller_runtime.api.ports import CLUSTERD
+from controller_runtime.api.ports import CLUSTERD, CLUSTERD_HEALTH
 from controller_runtime.api.stack import CLUSTERD_SERVICE, StackConfig
 
 LABELS = {"app": CLUSTERD_APP}
@@ -64,10 +64,15 @@ def clusterd_template(args: ClusterdArgs) -> Manifest:
         name="clusterd",
         image=args.image,
         command=["sim-clusterd"],
-        args=[f"--namespace={args.config.namespaces.workload}"],
+        args=[f"--namespace={args.config.namespaces.workload}", f"--health-port={CLUSTERD_HEALTH}"],
         resources=args.config.clusterd.resources,
         volumes=[tls_volume(args.identity)],
-        ports={"grpc": CLUSTERD},
+        ports={"grpc": CLUSTERD, "health": CLUSTERD_HEALTH},
+        probes={
+            "startup": tls_probe(CLUSTERD_HEALTH, "/v1/health", period_s=2, failures=60, identity=args.identity),
+            "readiness": tls_probe(CLUSTERD_HEALTH, "/v1/health", identity=args.identity),
+            "liveness": tls_probe(CLUSTERD_HEALTH, "/v1/health", identity=args.identity),
+        },
     )
     return pod_template(
         labels=LABELS,

@@ -92,9 +92,10 @@ def http_probe(path: str, port: int, *, period_s: int, timeout_s: int, failures:
     return {"httpGet": {"path": path, "port": port}, "periodSeconds": period_s, "timeoutSeconds": timeout_s, "failureThreshold": failures}
 
 
-def tls_probe(port: int, path: str, *, period_s: int = 10, failures: int = 3) -> Manifest:
-    """Probe a mutual-TLS listener with the `probe` entry point and its own certificate."""
-    return exec_probe(["probe", "--port", str(port), "--path", path], period_s=period_s, timeout_s=5, failures=failures)
+def tls_probe(port: int, path: str, *, period_s: int = 10, failures: int = 3, identity: Identity | None = None) -> Manifest:
+    """Probe a mutual-TLS listener with the `probe` entry point, as `probe` unless another identity is given."""
+    tls_dir = [] if identity is None else ["--tls-dir", identity.directory]
+    return exec_probe(["probe", "--port", str(port), "--path", path, *tls_dir], period_s=period_s, timeout_s=5, failures=failures)
 
 
 def pod_template(

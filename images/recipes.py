@@ -52,7 +52,7 @@ class Recipe:
 
 
 RUNTIME_COMMANDS = ("infer_operator", "ms_controller", "etcd_bootstrap", "probe", "smoke")
-SIMULATOR_COMMANDS = ("server", "coordinator", "clusterd", "node_manager")
+SIMULATOR_COMMANDS = ("server", "coordinator", "clusterd", "node_manager", "fault")
 
 
 def recipes(tools: Path) -> tuple[Recipe, ...]:

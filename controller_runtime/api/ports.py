@@ -17,6 +17,8 @@ ETCD_METRICS = 8080
 OPERATOR_HEALTH = 11254
 OPERATOR_METRICS = 8443
 CLUSTERD = 8899
+CLUSTERD_HEALTH = 8900
+"""Of the simulated ClusterD."""
 
 
 class ControllerPorts(Model):

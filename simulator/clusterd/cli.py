@@ -16,7 +16,7 @@ from aiohttp import web
 from grpclib.server import Server
 
 from controller_runtime.api.edges import CONTROLLER_APP, COORDINATOR_APP, SERVER_APP
-from controller_runtime.api.ports import CLUSTERD
+from controller_runtime.api.ports import CLUSTERD, CLUSTERD_HEALTH
 from controller_runtime.clusterd.proto.fault_pb2 import FaultMsgSignal
 from controller_runtime.foundation.http_server import HttpServer
 from controller_runtime.foundation.log import get_logger
@@ -29,7 +29,7 @@ from simulator.clusterd.publisher import Publisher, Watched
 from simulator.clusterd.service import Admission, ConfigService, FaultService
 from simulator.serving import LOG_LEVEL, POD_IP, identity, serve
 
-HEALTH_PORT: Final = 8900
+HEALTH_PORT: Final = CLUSTERD_HEALTH
 HEALTH_SANS: Final = ("probe.*", "clusterd.*")
 
 log = get_logger(__name__)
