@@ -5,7 +5,11 @@ import asyncio
 import json
 import sys
 
+import pytest
+
 from tests.support.simulators import ROOT, Member, SimulatorPark
+
+pytestmark = pytest.mark.process
 
 
 async def sim_fault(park: SimulatorPark, server: Member, *arguments: str) -> object:

@@ -3,8 +3,12 @@ from __future__ import annotations
 
 import json
 
+import pytest
+
 from simulator.completion import expected_text
 from tests.support.simulators import SimulatorPark, together
+
+pytestmark = pytest.mark.process
 
 MODEL = "llama2-70B"
 

@@ -4,9 +4,13 @@ from __future__ import annotations
 import asyncio
 import json
 
+import pytest
+
 from controller_runtime.api.roles import Role
 from tests.support.eventually import eventually
 from tests.support.simulators import Member, SimulatorPark, together
+
+pytestmark = pytest.mark.process
 
 CONTROLLER = "ms-controller-request-server"
 

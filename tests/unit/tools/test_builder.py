@@ -19,6 +19,8 @@ from tools.errors import ToolsError
 from tools.file_lock import locked
 from tools.progress import Progress
 
+pytestmark = pytest.mark.process
+
 
 def test_first_run_builds_a_working_binary_stamped_with_its_values(workshop: Workshop) -> None:
     (outcome,) = workshop.build()

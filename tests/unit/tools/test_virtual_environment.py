@@ -15,6 +15,8 @@ from tools.errors import ToolsError
 from tools.places import Places
 from tools.virtual_environment import ensure_virtual_environment, is_current
 
+pytestmark = pytest.mark.process
+
 PROJECT = '[project]\nname = "x"\nversion = "1"\n'
 
 

@@ -18,6 +18,8 @@ from simulator.completion import expected_text
 from tests.support.pki import Authority, publish_crl, write_identity
 from tests.support.simulators import ROOT, Member, SimulatorPark, together
 
+pytestmark = pytest.mark.process
+
 COORDINATOR_NAME = "ms-coordinator.mindie"
 GOOD: dict[str, Any] = {
     "choices": [{"message": {"content": "a b"}, "finish_reason": "length"}],

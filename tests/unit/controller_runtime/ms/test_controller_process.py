@@ -12,6 +12,8 @@ from tests.support.controller_process import ControllerProcess
 from tests.support.eventually import eventually
 from tests.support.simulators import Member, SimulatorPark, together
 
+pytestmark = pytest.mark.process
+
 WITHIN_S = 30.0
 
 

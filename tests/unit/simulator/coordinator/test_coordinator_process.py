@@ -9,9 +9,13 @@ import signal
 from contextlib import aclosing
 from typing import Any
 
+import pytest
+
 from simulator.completion import expected_text
 from tests.support.eventually import eventually
 from tests.support.simulators import Member, SimulatorPark, together
+
+pytestmark = pytest.mark.process
 
 MODEL = "llama2-70B"
 CHAT = "/v1/chat/completions"

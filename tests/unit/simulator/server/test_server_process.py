@@ -16,6 +16,8 @@ from simulator.completion import expected_text
 from tests.support.eventually import eventually
 from tests.support.simulators import Member, SimulatorPark, together
 
+pytestmark = pytest.mark.process
+
 PROMPT = "what is a KV cache?"
 
 
