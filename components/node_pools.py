@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi import ComponentResource, Output, ResourceOptions
+from pulumi import ComponentResource, Output, ResourceOptions, RunError
 from pulumi_kubernetes.core.v1 import Node, NodePatch
 
 from controller_runtime.api.stack import NPU_RESOURCE, PoolSpec
@@ -55,7 +55,15 @@ class NodePools(ComponentResource):
 
     def _look(self, name: str, node: str, pool: str, request: int) -> Output[int]:
         seen = Node.get(f"{name}-{node}-seen", node, opts=ResourceOptions(parent=self))
-        return seen.status.apply(lambda status: checked_npus(node, pool, request, status))
+        return seen.status.apply(lambda status: _checked(node, pool, request, status))
+
+
+def _checked(node: str, pool: str, request: int, status: Any) -> int:
+    """Look as `checked_npus` does; Pulumi prints a RunError without a trace."""
+    try:
+        return checked_npus(node, pool, request, status)
+    except ConfigError as error:
+        raise RunError(str(error)) from error
 
 
 def checked_npus(node: str, pool: str, request: int, status: Any) -> int:
