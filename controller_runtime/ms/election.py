@@ -22,6 +22,8 @@ from controller_runtime.ms.status_files import parse_process_status
 
 LOCK_KEY: Final = "/cluster/leader-lock"
 DATA_KEY: Final = "/controller/node-data"
+MAX_VALUE_BYTES: Final = 1_000_000
+"""etcd refuses requests over 1.5 MiB. Links follow from roles and groups, so a bigger backup leaves them out."""
 
 
 class Leadership(Protocol):
@@ -85,8 +87,17 @@ class EtcdBackup:
         Raises:
             LostLeadershipError: the lock is somebody else's; nothing was written.
         """
-        await self._lock.guarded_txn({self._key: status.model_dump_json(by_alias=True, exclude_none=True).encode()})
+        data = _to_value(status)
+        if len(data) > MAX_VALUE_BYTES:
+            data = _to_value(
+                ProcessStatus(server=tuple(entry.model_copy(update={"peers": (), "active_peers": ()}) for entry in status.server))
+            )
+        await self._lock.guarded_txn({self._key: data})
         return True
+
+
+def _to_value(status: ProcessStatus) -> bytes:
+    return status.model_dump_json(by_alias=True, exclude_none=True).encode()
 
 
 class EtcdLeadership:

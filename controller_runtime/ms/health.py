@@ -14,9 +14,10 @@ from typing import Final, Protocol
 
 from prometheus_client import Gauge
 
-from controller_runtime.api.server_api import ServerConfig, ServerStatus, ServerStatusV2
+from controller_runtime.api.server_api import ServerConfig
 from controller_runtime.foundation.metrics import REGISTRY
 from controller_runtime.ms.server_registry import KnownServer, ServerRegistry
+from controller_runtime.ms.status_parser import Report
 
 SLICES_PER_PERIOD: Final = 20
 
@@ -28,7 +29,7 @@ class StatusSource(Protocol):
 
     async def config(self, server: KnownServer) -> ServerConfig | None: ...
 
-    async def status(self, server: KnownServer) -> ServerStatus | ServerStatusV2 | None: ...
+    async def status(self, server: KnownServer) -> Report | None: ...
 
 
 class StatusPoller:

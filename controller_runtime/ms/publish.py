@@ -28,21 +28,27 @@ def published_links(servers: Iterable[KnownServer], *, has_roles: bool) -> Links
     usable = {server.id: server for server in servers if is_usable(server, has_roles=has_roles)}
     if not has_roles:
         return dict.fromkeys(sorted(usable), ())
-    wanted: dict[tuple[int, Role], frozenset[int]] = {}
-    for server in usable.values():
-        key = (server.group_id, server.role)
-        wanted[key] = wanted.get(key, frozenset()) | {server.id}
-    peers: dict[int, list[int]] = {server_id: [] for server_id in sorted(usable)}
-    for server_id in peers:
-        server = usable[server_id]
-        if server.role is not Role.PREFILL:
-            continue
-        candidates = server.active_peers & wanted.get((server.group_id, Role.DECODE), frozenset())
-        for peer_id in sorted(candidates):
-            if server_id in usable[peer_id].active_peers:
-                peers[server_id].append(peer_id)
-                peers[peer_id].append(server_id)
-    return {server_id: tuple(found) for server_id, found in peers.items() if found}
+    links: dict[int, tuple[int, ...]] = {}
+    for group_id in {server.group_id for server in usable.values()}:
+        links |= _links_of_group([server for server in usable.values() if server.group_id == group_id])
+    return dict(sorted(links.items()))
+
+
+def _links_of_group(servers: Iterable[KnownServer]) -> Links:
+    """Pairs of one group whose link both ends report; every pair appears twice."""
+    ordered = sorted(servers, key=lambda server: server.id)
+    decodes = {server.id: server.active_peers for server in ordered if server.role is Role.DECODE}
+    prefills = {
+        server.id: [peer for peer, listed in decodes.items() if peer in server.active_peers and server.id in listed]
+        for server in ordered
+        if server.role is Role.PREFILL
+    }
+    linked = {prefill: frozenset(found) for prefill, found in prefills.items()}
+    links = {prefill: tuple(found) for prefill, found in prefills.items() if found}
+    for decode in decodes:
+        if found := tuple(prefill for prefill, peers in linked.items() if decode in peers):
+            links[decode] = found
+    return links
 
 
 def is_usable(server: KnownServer, *, has_roles: bool) -> bool:

@@ -23,8 +23,6 @@ from controller_runtime.api.server_api import (
     STATUS_PATH_V2,
     RoleReply,
     ServerConfig,
-    ServerStatus,
-    ServerStatusV2,
     role_path,
 )
 from controller_runtime.errors import TransportError
@@ -35,6 +33,7 @@ from controller_runtime.foundation.tls import TlsIdentity
 from controller_runtime.ms.links import SERVER_SANS, SERVER_UNREACHABLE, base_url
 from controller_runtime.ms.role_body import RoleBodies
 from controller_runtime.ms.server_registry import KnownServer, Wiring
+from controller_runtime.ms.status_parser import Report, StatusParser
 
 OK: Final = 200
 NO_CODE: Final = -1
@@ -72,6 +71,7 @@ class ServerClient:
         self._timeout_s = timeout_s
         self._sans = sans if tls else None
         self._api_version = 2 if is_multi_node else 1
+        self._parser = StatusParser(self._api_version)
         self._failing: set[int] = set()
 
     async def config(self, server: KnownServer) -> ServerConfig | None:
@@ -85,14 +85,14 @@ class ServerClient:
             self._bad_reply(server, CONFIG_PATH, error)
             return None
 
-    async def status(self, server: KnownServer) -> ServerStatus | ServerStatusV2 | None:
+    async def status(self, server: KnownServer) -> Report | None:
         """`GET /v1/status` or `/v2/status`, None without a valid answer."""
-        kind, path = (ServerStatusV2, STATUS_PATH_V2) if self._api_version == 2 else (ServerStatus, STATUS_PATH)
+        path = STATUS_PATH_V2 if self._api_version == 2 else STATUS_PATH
         answer = await self._call(server, "GET", path, "GetNodeStatus")
         if answer is None:
             return None
         try:
-            status = kind.model_validate_json(answer.body)
+            status = self._parser.parse(server.id, answer.body)
         except ValidationError as error:
             self._bad_reply(server, path, error)
             return None

@@ -22,9 +22,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from controller_runtime.api.roles import CurrentRole, Label, Role, RoleState
-from controller_runtime.api.server_api import Resource, ServerConfig, ServerStatus, ServerStatusV2
+from controller_runtime.api.server_api import Resource, ServerConfig
 from controller_runtime.foundation.log import get_logger
 from controller_runtime.ms.server_spec import ServerKey, ServerSpec
+from controller_runtime.ms.status_parser import Report
 
 log = get_logger(__name__)
 
@@ -185,20 +186,18 @@ class ServerRegistry:
             server.config = config
             self.version += 1
 
-    def accept_status(self, server: KnownServer, status: ServerStatus | ServerStatusV2, posts: int) -> None:
-        """Store a valid status; `posts` is the record's counter from before the status was asked for."""
+    def accept_status(self, server: KnownServer, report: Report, posts: int) -> None:
+        """Store what a Server reports; `posts` is the record's counter from before the status was asked for."""
         server.has_answered = True
-        resource = _resource_of(status)
-        if resource != server.resource:
-            server.resource = resource
+        if report.resource != server.resource:
+            server.resource = report.resource
             self.version += 1
         if posts != server.posts:
             return
         before = (server.role_state, server.current_role, server.active_peers, server.is_healthy)
         server.is_healthy = True
-        server.role_state, server.current_role = status.service.role_status, status.service.current_role
-        server.active_peers = status.link_status.active
-        server.reported_peers = frozenset(peer.target for peer in status.link_status.peers)
+        server.role_state, server.current_role = report.role_state, report.current_role
+        server.active_peers, server.reported_peers = report.active, report.targets
         if before[0] is not server.role_state:
             log.info("role state changed", server=server.spec.ip, id=server.id, state=server.role_state, role=server.current_role)
         if server.is_in_role:
@@ -306,12 +305,3 @@ class ServerRegistry:
         self.wiring_version += 1
         self._signal.set()
         self._signal = asyncio.Event()
-
-
-def _resource_of(status: ServerStatus | ServerStatusV2) -> Resource:
-    if isinstance(status, ServerStatus):
-        return status.resource
-    return Resource(
-        avail_slots_num=status.resource.total_avail_npu_slots_num,
-        avail_block_num=status.resource.total_avail_npu_block_num,
-    )

@@ -14,6 +14,7 @@ from controller_runtime.api.server_api import LINK_OK, LinkStatus, PeerLink, Res
 from controller_runtime.ms.rank_table_check import TableRules
 from controller_runtime.ms.server_registry import KnownServer, ServerRegistry, Wiring
 from controller_runtime.ms.server_spec import Member, Ports, ServerSpec
+from controller_runtime.ms.status_parser import Report
 
 CONFIG = ServerConfig(max_seq_len=2560, max_output_len=512, cache_block_size=128, model_name="m")
 
@@ -116,13 +117,14 @@ def status(
     ok: tuple[int, ...] = (),
     broken: tuple[int, ...] = (),
     slots: int = 200,
-) -> ServerStatus:
+) -> Report:
     links = [PeerLink(target=peer, link=LINK_OK) for peer in ok] + [PeerLink(target=peer, link="no route") for peer in broken]
-    return ServerStatus(
+    said = ServerStatus(
         service=ServiceStatus(role_status=state, current_role=role.word if role is not Role.UNDEFINED else CurrentRole.NONE),
         resource=Resource(avail_slots_num=slots, avail_block_num=1024),
         link_status=LinkStatus(peers=tuple(links)),
     )
+    return Report.of(said)
 
 
 def serve(registry: ServerRegistry) -> None:
