@@ -11,7 +11,8 @@ PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV := .venv/bin
 TOOLS := PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m tools
 LAB := PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m lab --name dev
-IN_STACK := . ./.env.sh;
+# What the dev stack's commands run in; the working stack file follows the tracked one first.
+IN_STACK := $(TOOLS) env >/dev/null; . ./.env.sh;
 PROTOS = $(wildcard controller_runtime/*/proto/*.proto simulator/proto/*.proto)
 
 ##@ Getting ready
@@ -77,11 +78,13 @@ preview: ## Preview the stack; exit code 0 only when nothing would change
 	@$(IN_STACK) pulumi preview --expect-no-changes
 
 STACK ?= dev
+# Another stack than dev: backend, passphrase and cluster of the caller, as with a bare pulumi.
+IN_ANY_STACK = $(if $(filter dev,$(STACK)),$(IN_STACK),export PATH="$$PATH:$(CURDIR)/.tools/bin" PULUMI_OPTION_POLICY_PACK="$(CURDIR)/policies";)
 .PHONY: pr-preview
 pr-preview: ## Preview STACK for a pull request: build/preview.md and build/preview.json, no secrets
 	@mkdir -p build
-	@$(IN_STACK) code=0; pulumi preview --stack $(STACK) --diff --json > build/preview.raw.json || code=$$?; \
-		$(VENV)/ascend-pd pr-summary build/preview.raw.json --stack $(STACK); rm -f build/preview.raw.json; exit $$code
+	@$(IN_ANY_STACK) PULUMI_ENABLE_STREAMING_JSON_PREVIEW=true pulumi preview --stack $(STACK) --json --non-interactive \
+		| $(VENV)/ascend-pd pr-summary - --stack $(STACK)
 
 .PHONY: down
 down: ## Remove the stack and the local cluster

@@ -87,16 +87,18 @@ def client_files(
 
 @app.command("pr-summary")
 def pr_summary(
-    preview: Annotated[Path, typer.Argument(help="What `pulumi preview --json` printed.")],
+    events: Annotated[typer.FileText, typer.Argument(help="Engine events of `pulumi preview --json`; - reads standard input.")],
     markdown: Annotated[Path, typer.Option(help="Where the Markdown goes.")] = Path("build/preview.md"),
-    summary: Annotated[Path, typer.Option("--json", help="Where the secret-free JSON goes.")] = Path("build/preview.json"),
+    as_json: Annotated[Path, typer.Option("--json", help="Where the JSON goes.")] = Path("build/preview.json"),
     stack: Stack = "dev",
 ) -> None:
-    """Summarise a preview without any secret, for a pull request."""
-    found = read_preview(preview.read_text(), stack)
-    markdown.write_text(summarise(found))
-    summary.write_text(found.model_dump_json(indent=2) + "\n")
-    typer.echo(summarise(found))
+    """Summarise a preview without any secret, for a pull request. Exit 0 when it passed, 1 when not, 78 for other input."""
+    found = read_preview(events, stack)
+    page = summarise(found)
+    markdown.write_text(page)
+    as_json.write_text(found.model_dump_json(indent=2) + "\n")
+    typer.echo(page)
+    raise typer.Exit(0 if found.passed else 1)
 
 
 def main() -> int:
