@@ -53,9 +53,13 @@ class Controller:
         """
         log.info("controller starting", uid=os.geteuid(), address=self._settings.pod_ip, config=str(self._settings.path))
         identities = load_identities(self._settings)
-        async with self._listeners(identities), self._outlets(identities) as outlets, self._leadership(identities) as leadership:
-            await run_until(stop, *self._watchers(identities), self._terms(leadership, outlets, stop))
-        log.info(RUN_EXIT)
+        if self._settings.config.enable_dynamic_adjust_timeout_config:
+            log.info("EnableDynamicAdjustTimeoutConfig is on: only coordinators act on it")
+        try:
+            async with self._listeners(identities), self._outlets(identities) as outlets, self._leadership(identities) as leadership:
+                await run_until(stop, *self._watchers(identities), self._terms(leadership, outlets, stop))
+        finally:
+            log.info(RUN_EXIT)
 
     async def _terms(self, leadership: Leadership, outlets: Outlets, stop: asyncio.Event) -> None:
         """Lead whenever this controller may."""

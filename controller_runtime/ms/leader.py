@@ -153,8 +153,8 @@ class Leader:
             self._membership.is_formed = True
             return False
         if self._backup is not None:
-            restore(self._registry, self._backup, self._now())
             self._membership.target = await self._target(online)
+            restore(self._registry, self._backup, self._now())
             self._membership.is_formed = True
             return False
         if len(online) < 2:

@@ -13,9 +13,12 @@ from dataclasses import dataclass
 from controller_runtime.api.ms_config import TlsLink
 from controller_runtime.errors import ConfigError
 from controller_runtime.foundation.http_client import HttpClient
+from controller_runtime.foundation.log import get_logger
 from controller_runtime.foundation.tls import TlsIdentity
 from controller_runtime.ms.config import Settings, used_links
 from controller_runtime.ms.links import identity
+
+log = get_logger(__name__)
 
 
 def load_identities(settings: Settings) -> Mapping[TlsLink, TlsIdentity | None]:
@@ -29,6 +32,8 @@ def load_identities(settings: Settings) -> Mapping[TlsLink, TlsIdentity | None]:
     for link in used_links(settings):
         try:
             identities[link] = identity(settings.tls_items(link), link)
+            if identities[link] is None:
+                log.warning("link is not protected by tls", link=link.value)
         except ConfigError as error:
             problems += [f"tls_config.{link}_tls_items: {problem}" for problem in error.problems]
     if problems:

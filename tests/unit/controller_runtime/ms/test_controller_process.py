@@ -152,8 +152,12 @@ async def test_servers_join_and_leave_with_the_table_while_others_serve(park: Si
 
     controller.write_rank_table(coordinators=[coordinator], prefills=[prefill], decodes=[newcomer])
     await eventually(answers(park, coordinator, {newcomer.name}), "only the newcomer serves", WITHIN_S)
-    status = json.loads(controller.process_status_path.read_text())
-    assert [entry["delete_time"] > 0 for entry in status["server"] if entry["ip"] == decode.ip] == [True]
+
+    def is_noted() -> bool:
+        status = json.loads(controller.process_status_path.read_text())
+        return [entry["delete_time"] > 0 for entry in status["server"] if entry["ip"] == decode.ip] == [True]
+
+    await eventually(is_noted, "the file says when it left", WITHIN_S)
 
     controller.write_rank_table(coordinators=[coordinator], prefills=[prefill], decodes=[decode, newcomer])
     await eventually(answers(park, coordinator, {decode.name, newcomer.name}), "the first one is back", WITHIN_S)
@@ -197,6 +201,21 @@ async def test_labels_carry_the_roles_of_multi_node_instances(park: SimulatorPar
 
     reply = await park.ask(coordinator, "a prompt")
     assert (reply.headers["x-prefill-pod"], reply.headers["x-decode-pod"]) == (second.name, first.name)
+    await controller.kill()
+
+
+async def test_without_roles_every_server_is_published(park: SimulatorPark) -> None:
+    first, second, coordinator = await together(park.server(), park.server(), park.coordinator())
+    controller = ControllerProcess(park, is_heterogeneous=False, deploy_mode="single_node")
+    controller.write_rank_table(coordinators=[coordinator], prefills=[first], decodes=[second])
+
+    await controller.start()
+    await leads(controller)
+
+    assert controller.lines("published servers changed")[-1]["count"] == 2
+    assert not controller.lines("role accepted")
+    status = json.loads(controller.process_status_path.read_text())
+    assert [(entry["is_initialized"], entry["static_info"]["role"]) for entry in status["server"]] == [(False, 85), (False, 85)]
     await controller.kill()
 
 
