@@ -11,14 +11,17 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Mapping
-from decimal import Decimal, InvalidOperation
+from decimal import Decimal
 from typing import Any
 
 from controller_runtime.api.labels import APPLIED_HASH
 from controller_runtime.api.meta import API_VERSION, JsonObject
 
 HASH_LENGTH = 16
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
+"""Two digits of exponent hold every quantity; a hash such as 51e4995521140799 is no number."""
 BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
 DECIMAL = {"n": "1e-9", "u": "1e-6", "m": "1e-3", "": "1", "k": "1e3", "M": "1e6", "G": "1e9", "T": "1e12", "P": "1e15", "E": "1e18"}
 
@@ -87,11 +90,7 @@ def _digest(value: object) -> str:
 
 
 def _decimal(text: str, factor: Decimal) -> Decimal | None:
-    try:
-        value = Decimal(text)
-    except InvalidOperation:
-        return None
-    return value * factor if value.is_finite() else None
+    return Decimal(text) * factor if NUMBER.fullmatch(text) else None
 
 
 def _same_quantity(one: object, other: object) -> bool:

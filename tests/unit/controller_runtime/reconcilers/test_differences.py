@@ -135,3 +135,8 @@ def test_a_fingerprint_ignores_the_status_and_sees_an_edit() -> None:
 
     assert fingerprint(live) == fingerprint({**live, "metadata": {"uid": "u", "resourceVersion": "2"}, "status": {"x": 1}})
     assert fingerprint(live) != fingerprint({**live, "spec": {"a": 2}})
+
+
+def test_a_hash_that_looks_like_a_power_of_ten_is_text() -> None:
+    assert quantity("51e4995521140799") is None
+    assert not covers({"hash": "51e4995521140799"}, {"hash": "52e4995521140799"})
