@@ -7,10 +7,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from pulumi import ComponentResource, Input, Resource, ResourceOptions
+from pulumi import ComponentResource, Resource, ResourceOptions
 from pulumi_kubernetes.apiextensions import CustomResource
 
 from components.access import service_account
+from components.engine import PROBE_COMMAND, on_engine, probe_installer
 from components.pods import Container, Manifest, pod_template, tls_probe, tls_volume
 from controller_runtime.api.edges import SERVER_APP
 from controller_runtime.api.pki import Identity
@@ -20,14 +21,20 @@ DEPLOY_SERVER_LABEL = "grt-group/deploy-server"
 DEPLOY_SERVER = {"prefill": "2", "decode": "1"}
 """Value by which a rank table carries the role of a Server. Source: deployment manual, deploy_server."""
 SERVER_GRACE_S = 30
+START_PERIOD_S = 5
+MIN_START_ATTEMPTS = 100
+"""Source: deployment manual, startup probe. A Server that loads large weights gets `workload.ready_timeout_s`."""
 
 
 @dataclass(frozen=True)
 class InferServiceSetArgs:
-    """`instances`: role -> how many. `identities`: all of the stack by name."""
+    """`instances`: role -> how many. `identities`: all of the stack by name.
+
+    `images`: `runtime`, and `simulator` without a real engine.
+    """
 
     config: StackConfig
-    image: Input[str]
+    images: Mapping[str, str]
     identities: dict[str, Identity]
     instances: Mapping[str, int]
     depends_on: Sequence[Resource] = ()
@@ -86,35 +93,44 @@ def role(args: InferServiceSetArgs, name: str, spec: RoleSpec) -> Manifest:
 def server_template(args: InferServiceSetArgs, role_name: str, spec: RoleSpec) -> Manifest:
     """Pod template of a Server: the engine and its node manager."""
     workload, found = args.config.workload, args.identities
-    ports = workload.ports
+    ports, engine = workload.ports, workload.engine
+    probe = PROBE_COMMAND if engine else ("probe",)
+    image = engine.image if engine else args.images["simulator"]
+    start_attempts = max(MIN_START_ATTEMPTS, workload.ready_timeout_s // START_PERIOD_S)
     server = Container(
         name="server",
-        image=args.image,
+        image=image,
         command=["sim-server"],
         env=server_environment(args.config, spec),
         resources=spec.resources,
         volumes=[tls_volume(found["mindie-server"]), tls_volume(found["probe"])],
         ports={"data": ports.data, "management": ports.management, "metrics": ports.metrics, "transfer": ports.transfer},
         probes={
-            "startup": tls_probe(ports.management, "/v2/health/ready", period_s=5, failures=100),
-            "readiness": tls_probe(ports.management, "/v2/health/ready"),
-            "liveness": tls_probe(ports.management, "/v2/health/ready"),
+            "startup": tls_probe(ports.management, "/v2/health/ready", period_s=START_PERIOD_S, failures=start_attempts, command=probe),
+            "readiness": tls_probe(ports.management, "/v2/health/ready", command=probe),
+            "liveness": tls_probe(ports.management, "/v2/health/ready", command=probe),
         },
         npus=spec.npus_per_pod,
         npu_resource=NPU_RESOURCE,
     )
     node_manager = Container(
         name="node-manager",
-        image=args.image,
+        image=image,
         command=["sim-node-manager"],
         env={"SIM_NODE_MANAGER_PORT": str(ports.node_manager), "SIM_MANAGEMENT_PORT": str(ports.management)},
         resources=spec.resources,
         volumes=[tls_volume(found["node-manager"])],
         ports={"node-manager": ports.node_manager},
     )
+    containers = [server, node_manager]
+    if engine:
+        containers = [on_engine(server, engine, engine.server_command)]
+        if engine.node_manager_command:
+            containers.append(on_engine(node_manager, engine, engine.node_manager_command))
     return pod_template(
         labels=server_labels(args.config, role_name),
-        containers=[server, node_manager],
+        containers=containers,
+        init_containers=[probe_installer(args.images["runtime"])] if engine else [],
         service_account=SERVER_APP,
         node_selector=args.config.pools[spec.pool].node_selector,
         grace_s=SERVER_GRACE_S,

@@ -15,8 +15,7 @@ from controller_runtime.ms.role_decision.profiles import MACHINES, MODELS
 STATUS_ROOT = "/var/lib/ascend-pd"
 CONFIG_ROOT = "/mnt/configmap"
 RANK_TABLE_ROOT = "/user/serverid/devindex/config"
-RANK_TABLE_FILE = f"{RANK_TABLE_ROOT}/..data/global_ranktable.json"
-"""`..data` makes the last component a regular file, which the file checks demand. Source: deployment manual."""
+RANK_TABLE_NAME = "global_ranktable.json"
 RANK_TABLE_CONFIG_MAP = "global-ranktable"
 
 IDENTITY_OF_LINK = {
@@ -49,7 +48,7 @@ def ms_controller(config: StackConfig, identities: dict[str, Identity]) -> dict[
             "lease_ttl_seconds": controller.lease_ttl_s,
             "lease_renew_seconds": controller.lease_renew_s,
         },
-        "global_rank_table_file_path": RANK_TABLE_FILE,
+        "global_rank_table_file_path": rank_table_file(config),
         "cluster_synchronization_seconds": controller.cluster_synchronization_seconds,
         "default_p_rate": controller.default_p_rate,
         "default_d_rate": controller.default_d_rate,
@@ -84,6 +83,15 @@ def ms_controller(config: StackConfig, identities: dict[str, Identity]) -> dict[
             "max_log_file_num": 10,
         },
     }
+
+
+def rank_table_file(config: StackConfig) -> str:
+    """Where the controller finds the rank table.
+
+    A site's ClusterD streams it to the controller, which writes the file. The simulated one writes a ConfigMap, where
+    `..data` makes the last component a regular file, which the file checks demand. Source: deployment manual.
+    """
+    return f"{RANK_TABLE_ROOT}/{'' if config.clusterd.mode == 'external' else '..data/'}{RANK_TABLE_NAME}"
 
 
 def _multi_node(config: StackConfig) -> dict[str, Any]:

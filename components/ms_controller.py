@@ -14,12 +14,22 @@ from components.ms_config import (
     CONFIG_ROOT,
     IDENTITY_OF_LINK,
     RANK_TABLE_CONFIG_MAP,
-    RANK_TABLE_FILE,
     RANK_TABLE_ROOT,
     STATUS_ROOT,
     controller_files,
+    rank_table_file,
 )
-from components.pods import Container, Manifest, config_volume, pod_template, scratch_volume, spread_over_hosts, tls_probe, tls_volume
+from components.pods import (
+    Container,
+    Manifest,
+    Volume,
+    config_volume,
+    pod_template,
+    scratch_volume,
+    spread_over_hosts,
+    tls_probe,
+    tls_volume,
+)
 from components.workload import CONFIG_ANNOTATION, Place, config_map, deployment, disruption_budget
 from controller_runtime.api.edges import CONTROLLER_APP
 from controller_runtime.api.pki import Identity
@@ -72,12 +82,13 @@ def controller_template(args: MsControllerArgs, config_hash: str) -> Manifest:
         args=[f"--status-port={controller.ports.status}"],
         env={
             "MINDIE_MS_CONTROLLER_CONFIG_FILE_PATH": f"{CONFIG_ROOT}/ms_controller.json",
-            "GLOBAL_RANK_TABLE_FILE_PATH": RANK_TABLE_FILE,
+            "GLOBAL_RANK_TABLE_FILE_PATH": rank_table_file(args.config),
+            **_clusterd_environment(args.config),
         },
         resources=controller.resources,
         volumes=[
             config_volume(CONFIG_MAP, CONFIG_ROOT),
-            config_volume(RANK_TABLE_CONFIG_MAP, RANK_TABLE_ROOT, optional=True),
+            _rank_table_volume(args.config),
             scratch_volume("status", STATUS_ROOT),
             *(tls_volume(identity) for identity in used),
         ],
@@ -96,3 +107,16 @@ def controller_template(args: MsControllerArgs, config_hash: str) -> Manifest:
         node_selector=controller.node_selector,
         affinity=spread_over_hosts(LABELS),
     )
+
+
+def _rank_table_volume(config: StackConfig) -> Volume:
+    if config.clusterd.mode == "external":
+        return scratch_volume("rank-table", RANK_TABLE_ROOT)
+    return config_volume(RANK_TABLE_CONFIG_MAP, RANK_TABLE_ROOT, optional=True)
+
+
+def _clusterd_environment(config: StackConfig) -> dict[str, str]:
+    """Variables that switch the stream of rank tables on. Source: controller manual, `cluster_port`."""
+    if config.clusterd.mode == "simulated":
+        return {}
+    return {"MINDX_TASK_ID": config.clusterd.job_id or config.workload.name, "MINDX_SERVER_IP": str(config.clusterd.host)}

@@ -3,14 +3,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from pulumi import ComponentResource, Input, Resource, ResourceOptions
+from pulumi import ComponentResource, Resource, ResourceOptions
 from pulumi_kubernetes.apps.v1 import Deployment
 from pulumi_kubernetes.core.v1 import Service
 
 from components.access import service_account
+from components.engine import PROBE_COMMAND, on_engine, probe_installer
 from components.pods import Container, Manifest, pod_template, spread_over_hosts, tls_probe, tls_volume
 from components.workload import Place, deployment, disruption_budget, service
 from controller_runtime.api.edges import COORDINATOR_APP
@@ -22,10 +23,10 @@ LABELS = {"app": COORDINATOR_APP}
 
 @dataclass(frozen=True)
 class CoordinatorArgs:
-    """`identities`: all of the stack by name."""
+    """`identities`: all of the stack by name. `images`: `runtime`, and `simulator` without a real engine."""
 
     config: StackConfig
-    image: Input[str]
+    images: Mapping[str, str]
     identities: dict[str, Identity]
     depends_on: Sequence[Resource] = ()
 
@@ -59,25 +60,27 @@ class Coordinator(ComponentResource):
 def coordinator_template(args: CoordinatorArgs) -> Manifest:
     """Pod template of the Coordinator. It is Ready once a prefill and a decode Server are linked."""
     coordinator = args.config.coordinator
-    ports = coordinator.ports
+    ports, engine = coordinator.ports, args.config.workload.engine
+    probe = PROBE_COMMAND if engine else ("probe",)
     used = [args.identities[name] for name in ("ms-coordinator", "etcd-coordinator", "probe")]
     container = Container(
         name="coordinator",
-        image=args.image,
+        image=engine.image if engine else args.images["simulator"],
         command=["sim-coordinator"],
         env=coordinator_environment(args.config),
         resources=coordinator.resources,
         volumes=[tls_volume(identity) for identity in used],
         ports={"predict": ports.predict, "management": ports.management, "external": ports.external, "status": ports.status},
         probes={
-            "startup": tls_probe(ports.status, "/v1/startup", period_s=5, failures=100),
-            "readiness": tls_probe(ports.status, "/v1/readiness"),
-            "liveness": tls_probe(ports.status, "/v1/health", failures=12),
+            "startup": tls_probe(ports.status, "/v1/startup", period_s=5, failures=100, command=probe),
+            "readiness": tls_probe(ports.status, "/v1/readiness", command=probe),
+            "liveness": tls_probe(ports.status, "/v1/health", failures=12, command=probe),
         },
     )
     return pod_template(
         labels=LABELS,
-        containers=[container],
+        containers=[on_engine(container, engine, engine.coordinator_command) if engine else container],
+        init_containers=[probe_installer(args.images["runtime"])] if engine else [],
         service_account=COORDINATOR_APP,
         node_selector=coordinator.node_selector,
         affinity=spread_over_hosts(LABELS),

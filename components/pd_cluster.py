@@ -56,7 +56,9 @@ class PdCluster(ComponentResource):
         """Declare the parts in the order in which they depend on each other."""
         super().__init__(self.TOKEN, name, {"instances": dict(args.instances)}, opts)
         self._name, self._args, self._config = name, args, args.config
-        self._identities: dict[str, Identity] = {identity.name: identity for identity in identities(self._config.pki_names())}
+        self._identities: dict[str, Identity] = {
+            identity.name: identity for identity in identities(self._config.pki_names(), self._config.pki.existing)
+        }
         self._child = ResourceOptions(parent=self)
         self._spaces = self._namespaces()
         after_spaces = ResourceOptions.merge(self._child, ResourceOptions(depends_on=list(self._spaces.by_name.values())))
@@ -145,13 +147,13 @@ class PdCluster(ComponentResource):
     def _coordinator(self) -> Coordinator:
         workload = self._config.namespaces.workload
         secrets = self._needs(workload, "ms-coordinator", "etcd-coordinator", "probe")
-        args = CoordinatorArgs(self._config, self._args.images["simulator"], self._identities, secrets)
+        args = CoordinatorArgs(self._config, self._args.images, self._identities, secrets)
         return Coordinator(f"{self._name}-coordinator", args, self._child)
 
     def _servers(self, needs: list[Any]) -> InferServiceSet:
         workload = self._config.namespaces.workload
         secrets = self._needs(workload, "mindie-server", "node-manager", "probe")
-        args = InferServiceSetArgs(self._config, self._args.images["simulator"], self._identities, self._args.instances, [*needs, *secrets])
+        args = InferServiceSetArgs(self._config, self._args.images, self._identities, self._args.instances, [*needs, *secrets])
         return InferServiceSet(f"{self._name}-servers", args, self._child)
 
     def _proof(self, coordinator: Coordinator, needs: list[Resource]) -> Output[str] | None:
@@ -164,6 +166,7 @@ class PdCluster(ComponentResource):
             endpoint=coordinator.endpoint,
             identity=self._identities["smoke"],
             timeout_s=config.proof_timeout_s,
+            expect_trace=config.workload.engine is None,
             proves=[config.model_dump(mode="json", exclude=_PROOF_IGNORES), dict(self._args.images)],
             depends_on=[*needs, *self._needs(config.namespaces.workload, "smoke")],
         )

@@ -62,6 +62,7 @@ class Container:
     probes: Mapping[str, Manifest] = field(default_factory=dict)
     npus: int = 0
     npu_resource: str = ""
+    working_dir: str | None = None
 
 
 def tls_volume(identity: Identity) -> Volume:
@@ -92,10 +93,18 @@ def http_probe(path: str, port: int, *, period_s: int, timeout_s: int, failures:
     return {"httpGet": {"path": path, "port": port}, "periodSeconds": period_s, "timeoutSeconds": timeout_s, "failureThreshold": failures}
 
 
-def tls_probe(port: int, path: str, *, period_s: int = 10, failures: int = 3, identity: Identity | None = None) -> Manifest:
+def tls_probe(
+    port: int,
+    path: str,
+    *,
+    period_s: int = 10,
+    failures: int = 3,
+    identity: Identity | None = None,
+    command: Sequence[str] = ("probe",),
+) -> Manifest:
     """Probe a mutual-TLS listener with the `probe` entry point, as `probe` unless another identity is given."""
     tls_dir = [] if identity is None else ["--tls-dir", identity.directory]
-    return exec_probe(["probe", "--port", str(port), "--path", path, *tls_dir], period_s=period_s, timeout_s=5, failures=failures)
+    return exec_probe([*command, "--port", str(port), "--path", path, *tls_dir], period_s=period_s, timeout_s=5, failures=failures)
 
 
 def pod_template(
@@ -109,9 +118,10 @@ def pod_template(
     mounts_token: bool = False,
     grace_s: int = 30,
     restart_policy: str | None = None,
+    init_containers: Sequence[Container] = (),
 ) -> Manifest:
     """Assemble a pod template that passes the restricted profile."""
-    volumes = {volume.name: volume.source for container in containers for volume in container.volumes}
+    volumes = {volume.name: volume.source for container in (*init_containers, *containers) for volume in container.volumes}
     spec: Manifest = {
         "automountServiceAccountToken": mounts_token,
         "enableServiceLinks": False,
@@ -120,6 +130,8 @@ def pod_template(
         "containers": [_container(container) for container in containers],
         "volumes": [{"name": name, **source} for name, source in volumes.items()],
     }
+    if init_containers:
+        spec["initContainers"] = [_container(container) for container in init_containers]
     if service_account is not None:
         spec["serviceAccountName"] = service_account
     if node_selector:
@@ -166,6 +178,8 @@ def _container(container: Container) -> Manifest:
         "securityContext": CONTAINER_SECURITY,
         "volumeMounts": [_mount(volume) for volume in container.volumes],
     }
+    if container.working_dir is not None:
+        built["workingDir"] = container.working_dir
     if container.args:
         built["args"] = list(container.args)
     if container.ports:

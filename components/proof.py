@@ -27,7 +27,10 @@ GRACE_FOR_START_S = 60
 
 @dataclass(frozen=True)
 class ProofArgs:
-    """`proves`: everything that makes another run necessary, as JSON values. `timeout_s`: until the stack answers."""
+    """`proves`: everything that makes another run necessary, as JSON values. `timeout_s`: until the stack answers.
+
+    `expect_trace`: the answer names both pods, as the simulated engine does.
+    """
 
     namespace: str
     image: str
@@ -35,6 +38,7 @@ class ProofArgs:
     identity: Identity
     timeout_s: int
     proves: object
+    expect_trace: bool
     depends_on: Sequence[Resource] = ()
 
 
@@ -84,7 +88,12 @@ def proof_template(args: ProofArgs) -> Manifest:
         name="proof",
         image=args.image,
         command=["smoke"],
-        args=[f"--endpoint={args.endpoint}", f"--tls-dir={args.identity.directory}", f"--wait-s={args.timeout_s}", "--expect-trace"],
+        args=[
+            f"--endpoint={args.endpoint}",
+            f"--tls-dir={args.identity.directory}",
+            f"--wait-s={args.timeout_s}",
+            *(["--expect-trace"] if args.expect_trace else []),
+        ],
         resources=Resources(),
         volumes=[tls_volume(args.identity)],
     )

@@ -30,7 +30,7 @@ def _platform_edges(config: StackConfig) -> list[Edge]:
         for namespace in namespaces
         for peer in config.network.dns
     ]
-    api_users = [_operator(config), _clusterd(config)]
+    api_users = [_operator(config), *([_simulated_clusterd(config)] if config.clusterd.mode == "simulated" else [])]
     return dns + [Edge(source=user, target=peer, ports=(peer.port,)) for user in api_users for peer in config.network.api_server]
 
 
@@ -49,7 +49,7 @@ def _control_edges(config: StackConfig) -> list[Edge]:
     return [
         Edge(source=controller, target=coordinator, ports=(ports.management, ports.external)),
         Edge(source=controller, target=server, ports=(server_ports.management, server_ports.metrics, server_ports.node_manager)),
-        Edge(source=controller, target=_clusterd(config), ports=(CLUSTERD,)),
+        Edge(source=controller, target=config.clusterd.peer or _simulated_clusterd(config), ports=(CLUSTERD,)),
         Edge(source=coordinator, target=controller, ports=(controller_ports.alarm,)),
         Edge(source=server, target=controller, ports=(controller_ports.alarm,)),
     ]
@@ -85,7 +85,7 @@ def _operator(config: StackConfig) -> PodsOf:
     return _pods(config.namespaces.operator, OPERATOR_APP)
 
 
-def _clusterd(config: StackConfig) -> PodsOf:
+def _simulated_clusterd(config: StackConfig) -> PodsOf:
     return _pods(config.namespaces.operator, CLUSTERD_APP)
 
 

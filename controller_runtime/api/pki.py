@@ -8,6 +8,7 @@ cannot drift apart. Source: controller manual, `tls_config`; deployment manual, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from enum import StrEnum
 from typing import Annotated, Literal
 
@@ -37,7 +38,7 @@ class Usage(StrEnum):
 
 
 class Identity(Model):
-    """One certificate and its Secret `<name>-tls` in `namespace`."""
+    """One certificate and its Secret in `namespace`: `<name>-tls`, or the one that the site brings."""
 
     name: str
     authority: Authority
@@ -46,11 +47,12 @@ class Identity(Model):
     dns_names: tuple[str, ...]
     ip_addresses: tuple[str, ...] = ()
     usages: tuple[Usage, ...] = (Usage.SERVER, Usage.CLIENT)
+    existing_secret: str | None = None
 
     @property
     def secret(self) -> str:
         """Name of the Secret that carries it."""
-        return f"{self.name}-tls"
+        return self.existing_secret or f"{self.name}-tls"
 
     @property
     def directory(self) -> str:
@@ -108,8 +110,16 @@ CONTROLLER_LINKS = ("http-server", "request-coordinator", "request-server", "ext
 """Links of the controller's `tls_config` with an identity of their own in the `pd` authority; the eighth is etcd."""
 
 
-def identities(names: PkiNames) -> tuple[Identity, ...]:
-    """List every identity of a stack, in the order in which certificates are made."""
+def identities(names: PkiNames, existing: Mapping[str, ExistingIdentity] | None = None) -> tuple[Identity, ...]:
+    """List every identity of a stack, in the order in which certificates are made. `existing`: those that the site brings."""
+    brought = existing or {}
+    return tuple(
+        identity.model_copy(update={"existing_secret": brought[identity.name].secret}) if identity.name in brought else identity
+        for identity in _all_identities(names)
+    )
+
+
+def _all_identities(names: PkiNames) -> tuple[Identity, ...]:
     workload, operator = names.workload_namespace, names.operator_namespace
     return (
         _etcd_server(names),

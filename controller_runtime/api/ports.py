@@ -51,6 +51,6 @@ class ServerPorts(Model):
     metrics: UserPort = 1027
     node_manager: UserPort = 1028
     transfer: UserPort = 1030
-    """KV cache from a prefill Server to a decode Server (simulated engine only; real engines use RoCE)."""
+    """From a prefill to a decode Server: the KV cache of the simulated engine; interCommPort of a real one, whose cache takes RoCE."""
     admin: UserPort = 1031
     """Fault injection (simulated engine only)."""

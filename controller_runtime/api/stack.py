@@ -11,7 +11,8 @@ from typing import Annotated, Literal
 from pydantic import Field, NonNegativeInt, PositiveInt
 
 from controller_runtime.api.base import Model
-from controller_runtime.api.network import NetworkSpec
+from controller_runtime.api.engine import EngineSpec
+from controller_runtime.api.network import NetworkPeer, NetworkSpec
 from controller_runtime.api.pki import PkiNames, PkiSpec
 from controller_runtime.api.ports import ControllerPorts, CoordinatorPorts, ServerPorts
 from controller_runtime.api.units import GIB, DnsName, LabelValue, Name, Namespace, Quantity
@@ -61,9 +62,8 @@ class ImagesSpec(Model):
     """Prefix of every image, for example `registry.example.internal/ascend-pd`."""
     runtime: ImageSpec | None = None
     simulator: ImageSpec | None = None
+    """Not needed with a real engine."""
     etcd: ImageSpec | None = None
-    server: str | None = None
-    """Full reference of the real MindIE image for Servers and Coordinator. None: the simulator."""
 
 
 class EtcdSpec(Model):
@@ -122,6 +122,12 @@ class ClusterdSpec(Model):
     """Where rank tables come from. `simulated`: our process; `external`: the site's ClusterD."""
 
     mode: Literal["simulated", "external"] = "simulated"
+    host: DnsName | None = None
+    """External: name or address the controller dials on port 8899. Its certificate carries a name `clusterd.*`."""
+    job_id: Name | None = None
+    """External: the job whose rank tables ClusterD sends. None: the name of the workload."""
+    peer: NetworkPeer | None = None
+    """External: where that traffic goes, for the network policy."""
     resources: Resources = Resources()
     node_selector: dict[str, LabelValue] = Field(default_factory=dict)
 
@@ -175,6 +181,8 @@ class WorkloadSpec(Model):
     total_instances: Annotated[int, Field(ge=2, le=96)] | None = None
     prefill: RoleSpec
     decode: RoleSpec
+    engine: EngineSpec | None = None
+    """None: the simulator."""
     ports: ServerPorts = ServerPorts()
     time_scale: Annotated[float, Field(gt=0, le=100)] = 1.0
     """Simulated engine only: 0.1 makes it ten times faster than the modelled hardware."""

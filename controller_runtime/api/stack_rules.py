@@ -13,6 +13,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
+from controller_runtime.api.engine_rules import clusterd_rules, engine_rules, is_unreleased
 from controller_runtime.api.pki import identities
 from controller_runtime.api.problems import Problem, from_validation
 from controller_runtime.api.stack import PoolSpec, RoleSpec, StackConfig
@@ -166,9 +167,9 @@ def _images(config: StackConfig) -> Iterator[Problem]:
     if images.registry is None:
         yield Problem("images.registry", None, "is required when images.source is registry", "Name the prefix of your registry")
     for field, image in given.items():
-        if image is None and not (field == "simulator" and images.server is not None and config.clusterd.mode == "external"):
+        if image is None and not (field == "simulator" and config.workload.engine is not None):
             yield Problem(f"images.{field}", None, "is required when images.source is registry", "Give its tag and digest")
-        elif image is not None and (image.tag == "latest" or "-rc" in image.tag):
+        elif image is not None and (is_unreleased(image.tag)):
             yield Problem(f"images.{field}.tag", image.tag, "changes or is not released", "Name a released version")
 
 
@@ -342,6 +343,8 @@ def _each_role(config: StackConfig) -> tuple[tuple[str, RoleSpec], tuple[str, Ro
 RULES: tuple[Rule, ...] = (
     _namespaces,
     _images,
+    engine_rules,
+    clusterd_rules,
     _network,
     _certificate_lifetimes,
     _revocations,

@@ -21,7 +21,7 @@ def test_the_valid_stack_reads() -> None:
     assert read_stack(stack()).workload.decode.instances == 1
 
 
-@pytest.mark.parametrize("file", ["Pulumi.dev.yaml"])
+@pytest.mark.parametrize("file", ["Pulumi.dev.yaml", "Pulumi.example-prod.yaml"])
 def test_every_stack_file_of_the_project_reads(file: str) -> None:
     raw = yaml.safe_load((ROOT / file).read_text())["config"]["ascend-pd:stack"]
 
