@@ -12,7 +12,8 @@ VENV := .venv/bin
 TOOLS := PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m tools
 LAB := PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m lab --name dev
 # What the dev stack's commands run in; the working stack file follows the tracked one first.
-IN_STACK := $(TOOLS) env >/dev/null; . ./.env.sh;
+# The Kubernetes provider leaves a copy of the kubeconfig in the temporary folder at each run: give it one that goes away.
+IN_STACK := $(TOOLS) env >/dev/null; . ./.env.sh; export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT;
 PROTOS = $(wildcard controller_runtime/*/proto/*.proto simulator/proto/*.proto)
 
 ##@ Getting ready
