@@ -12,6 +12,9 @@ VENV := .venv/bin
 TOOLS := PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m tools
 LAB := PYTHONDONTWRITEBYTECODE=1 $(PYTHON) -m lab --name dev
 # What the dev stack's commands run in; the working stack file follows the tracked one first.
+# The local cluster is used unless KUBECONFIG names another one.
+LAB_KUBECONFIG := /var/lib/ascend-pd/lab/dev/kubeconfig
+ON_LAB = [ "$${KUBECONFIG:-$(LAB_KUBECONFIG)}" = "$(LAB_KUBECONFIG)" ]
 # The Kubernetes provider leaves a copy of the kubeconfig in the temporary folder at each run: give it one that goes away.
 IN_STACK := $(TOOLS) env >/dev/null; . ./.env.sh; export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT;
 PROTOS = $(wildcard controller_runtime/*/proto/*.proto simulator/proto/*.proto)
@@ -47,19 +50,20 @@ env: ## Write .env.sh, which makes a bare pulumi or kubectl act on the dev stack
 ##@ The stack
 
 .PHONY: lab
-lab: ## Start the local cluster of five nodes, or what is down of it (not when KUBECONFIG is set)
-	@if [ -z "$${KUBECONFIG:-}" ]; then $(LAB) up; fi
+lab: ## Start the local cluster of five nodes, or what is down of it (not when KUBECONFIG names another cluster)
+	@if $(ON_LAB); then $(LAB) up; fi
 
 .PHONY: images
 images: setup tools ## Build the container images that are not current and load them into the local cluster
 	@$(VENV)/python -m images
-	@if [ -z "$${KUBECONFIG:-}" ] && $(LAB) status >/dev/null 2>&1; then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
+	@if $(ON_LAB) && $(LAB) status >/dev/null 2>&1; then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
 
 .PHONY: up
-up: setup tools doctor ## Local cluster, images, the whole stack, and a request through it
+up: setup tools ## Local cluster, images, the whole stack, and a request through it
+	@if $(ON_LAB); then $(MAKE) doctor; fi
 	@$(VENV)/python -m images
 	@$(MAKE) lab
-	@if [ -z "$${KUBECONFIG:-}" ]; then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
+	@if $(ON_LAB); then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
 	@$(TOOLS) env >/dev/null
 	@$(IN_STACK) $(TOOLS) stack
 	@$(IN_STACK) pulumi up --yes --skip-preview --suppress-outputs
@@ -89,7 +93,7 @@ pr-preview: ## Preview STACK for a pull request: build/preview.md and build/prev
 
 .PHONY: down
 down: ## Remove the stack and the local cluster
-	@if [ -z "$${KUBECONFIG:-}" ]; then $(IN_STACK) $(TOOLS) forget-stack; $(LAB) down; \
+	@if $(ON_LAB); then $(IN_STACK) $(TOOLS) forget-stack; $(LAB) down; \
 	else $(IN_STACK) pulumi destroy --yes --skip-preview --suppress-outputs; fi
 
 ##@ Working on the code
