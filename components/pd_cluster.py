@@ -54,7 +54,7 @@ class PdCluster(ComponentResource):
 
     def __init__(self, name: str, args: PdClusterArgs, opts: ResourceOptions | None = None) -> None:
         """Declare the parts in the order in which they depend on each other."""
-        super().__init__(self.TOKEN, name, {"instances": dict(args.instances)}, opts)
+        super().__init__(self.TOKEN, name, {"namespaces": args.config.namespaces.model_dump()}, opts)
         self._name, self._args, self._config = name, args, args.config
         self._identities: dict[str, Identity] = {
             identity.name: identity for identity in identities(self._config.pki_names(), self._config.pki.existing)
