@@ -15,12 +15,13 @@ from components.engine import PROBE_COMMAND, on_engine, probe_installer
 from components.pods import Container, Manifest, pod_template, tls_probe, tls_volume
 from controller_runtime.api.edges import SERVER_APP
 from controller_runtime.api.pki import Identity
-from controller_runtime.api.stack import NPU_RESOURCE, RoleSpec, StackConfig
+from controller_runtime.api.stack import NPU_RESOURCE, Resources, RoleSpec, StackConfig
 
 DEPLOY_SERVER_LABEL = "grt-group/deploy-server"
 DEPLOY_SERVER = {"prefill": "2", "decode": "1"}
 """Value by which a rank table carries the role of a Server. Source: deployment manual, deploy_server."""
 SERVER_GRACE_S = 30
+NODE_MANAGER_RESOURCES = Resources(cpu="50m", memory="256Mi")
 START_PERIOD_S = 5
 MIN_START_ATTEMPTS = 100
 """Source: deployment manual, startup probe. A Server that loads large weights gets `workload.ready_timeout_s`."""
@@ -118,7 +119,7 @@ def server_template(args: InferServiceSetArgs, role_name: str, spec: RoleSpec) -
         image=image,
         command=["sim-node-manager"],
         env={"SIM_NODE_MANAGER_PORT": str(ports.node_manager), "SIM_MANAGEMENT_PORT": str(ports.management)},
-        resources=spec.resources,
+        resources=NODE_MANAGER_RESOURCES,
         volumes=[tls_volume(found["node-manager"])],
         ports={"node-manager": ports.node_manager},
     )
