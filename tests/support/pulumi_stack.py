@@ -44,7 +44,7 @@ class PulumiProject:
         )
         (directory / "__main__.py").write_text(textwrap.dedent(program))
         (root / "state").mkdir()
-        project = cls(directory, _environment(root) | environment)
+        project = cls(directory, engine_environment(root) | environment)
         outcome = project.run("stack", "init", "trial")
         assert outcome.code == 0, outcome.text
         return project
@@ -64,7 +64,8 @@ class PulumiProject:
         return Outcome(done.returncode, done.stdout)
 
 
-def _environment(root: Path) -> dict[str, str]:
+def engine_environment(root: Path) -> dict[str, str]:
+    """Variables of an engine with its own home and the state folder `root/state`."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith("PULUMI_")}
     return kept | {
         "PATH": f"{binary('pulumi-language-python').parent}:{os.environ['PATH']}",

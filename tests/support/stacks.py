@@ -22,9 +22,14 @@ VALID: dict[str, Any] = {
 
 
 def stack(changes: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Copy the valid stack and apply changes: dotted path -> value, None removes the setting."""
-    raw = copy.deepcopy(VALID)
-    for path, value in (changes or {}).items():
+    """Copy the valid stack and apply changes."""
+    return changed(VALID, changes or {})
+
+
+def changed(base: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Copy a stack and apply changes: dotted path -> value, None removes the setting."""
+    raw = copy.deepcopy(dict(base))
+    for path, value in changes.items():
         *parents, last = path.split(".")
         node = raw
         for part in parents:
