@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from images.build import SITE
 from tests.support.real_lab import KubeObject, RealLab, pod
 
 TLS_ROOT = "/mnt/tls"
@@ -22,7 +23,7 @@ TEST_LABEL = "test"
 def program(name: str, *arguments: str) -> list[str]:
     """Command line of a program."""
     source = Path(__file__).with_name("pod_programs") / f"{name}.py"
-    return ["python3", "-c", source.read_text(), *arguments]
+    return ["env", f"PYTHONPATH={SITE}", "python3", "-c", source.read_text(), *arguments]
 
 
 def client_pod(
