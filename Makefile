@@ -123,6 +123,10 @@ test: setup tools ## Run every tier: units, real API server and etcd, real Pulum
 	@$(VENV)/python -m images
 	@$(VENV)/pytest -q -n 2 --dist loadgroup
 
+.PHONY: bench-preview
+bench-preview: venv ## Measure previews of the deployed dev stack against the same resources declared bare
+	@$(IN_STACK) $(VENV)/python -m tests.bench.preview
+
 .PHONY: proto
 proto: venv ## Generate the gRPC code next to each .proto file
 	@PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python -m grpc_tools.protoc -I . \
