@@ -62,7 +62,7 @@ def render(outputs: StackOutputs, view: ClusterView, found: Sequence[str], reque
         ),
         f"ETCD  {sum(pod.ready for pod in members)} of {len(members)} members Ready (by a linearizable read)",
         f"ROLES  {outputs.instances.get('prefill', 0)} prefill, {outputs.instances.get('decode', 0)} decode. {outputs.decision}",
-        _table("CERTIFICATES", ("identity", "valid until"), sorted(outputs.certificates.items())),
+        _table("CERTIFICATES", ("identity", "valid until"), [(name, _minute(end)) for name, end in sorted(outputs.certificates.items())]),
         "REQUEST\n" + textwrap.indent(request, "  "),
         "PROBLEMS\n" + "\n".join(f"  {problem}" for problem in found) if found else "No problems.",
     ]
@@ -73,6 +73,10 @@ def _table(title: str, header: tuple[str, ...], rows: Sequence[tuple[str, ...]])
     widths = [max(len(row[column]) for row in (header, *rows)) for column in range(len(header))]
     lines = ["  " + "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in (header, *rows)]
     return "\n".join([title, *lines])
+
+
+def _minute(moment: str) -> str:
+    return dt.datetime.fromisoformat(moment).strftime("%Y-%m-%d %H:%M UTC")
 
 
 def _yes(value: bool) -> str:
