@@ -71,8 +71,10 @@ class InferOperator(ComponentResource):
 def operator_template(args: InferOperatorArgs) -> Manifest:
     """Pod template of the operator."""
     flags = [f"--logLevel={args.spec.log_level}", "--enable-healthz", f"--healthz-address=$(POD_IP):{OPERATOR_HEALTH}"]
+    ports = {"health": OPERATOR_HEALTH}
     if args.metrics is not None:
         flags += [f"--metrics-address=$(POD_IP):{OPERATOR_METRICS}", f"--metrics-tls-dir={args.metrics.directory}"]
+        ports["metrics"] = OPERATOR_METRICS
     container = Container(
         name="manager",
         image=args.image,
@@ -80,7 +82,7 @@ def operator_template(args: InferOperatorArgs) -> Manifest:
         args=flags,
         resources=args.spec.resources,
         volumes=[tls_volume(args.metrics)] if args.metrics is not None else [],
-        ports={"health": OPERATOR_HEALTH, "metrics": OPERATOR_METRICS},
+        ports=ports,
         probes={
             "liveness": http_probe("/healthz", OPERATOR_HEALTH, period_s=10, timeout_s=3, failures=3),
             "readiness": http_probe("/readyz", OPERATOR_HEALTH, period_s=5, timeout_s=3, failures=3),

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -36,10 +37,16 @@ def trial_stack(changes: Mapping[str, Any] | None = None) -> StackConfig:
     return read_stack(stack(changes))
 
 
-def declared(config: StackConfig, *, preview: bool = False) -> Inventory:
-    """Declare the whole stack `pd`."""
+@functools.cache
+def _declared(text: str, preview: bool) -> Inventory:
+    config = StackConfig.model_validate_json(text)
     args = PdClusterArgs(config, IMAGES, role_split(config).instances)
     return declare(lambda: PdCluster("pd", args), preview=preview)
+
+
+def declared(config: StackConfig, *, preview: bool = False) -> Inventory:
+    """The whole stack `pd`, declared once per configuration; only look at it."""
+    return _declared(config.model_dump_json(), preview)
 
 
 def pod_templates(resource: Registered) -> Iterator[dict[str, Any]]:

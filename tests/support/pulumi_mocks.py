@@ -128,12 +128,20 @@ class _Recorder(mocks.MockMonitor):
 
     def _record(self, urn: str, request: Any, properties: Any, dependencies: Any) -> None:
         given = rpc.deserialize_properties(properties)
-        inputs = {key: rpc.unwrap_rpc_secret(value) for key, value in given.items()}
+        inputs = {key: _with_integers(rpc.unwrap_rpc_secret(value)) for key, value in given.items()}
         secret = frozenset(key for key, value in given.items() if rpc.is_rpc_secret(value))
         parent = "" if request.parent.split("::")[-2:-1] == ["pulumi:pulumi:Stack"] else request.parent
-        self._inventory.resources.append(
-            Registered(urn, request.type, request.name, parent, inputs, secret, tuple(dependencies), request.provider)
-        )
+        made = Registered(urn, request.type, request.name, parent, inputs, secret, tuple(dependencies), request.provider)
+        self._inventory.resources.append(made)
+
+
+def _with_integers(value: Any) -> Any:
+    """The wire knows floats only; objects of the cluster know integers."""
+    if isinstance(value, dict):
+        return {key: _with_integers(item) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_with_integers(item) for item in value]
+    return int(value) if isinstance(value, float) and value.is_integer() else value
 
 
 class _Cluster(mocks.Mocks):

@@ -61,7 +61,8 @@ def test_a_first_preview_declares_the_same_objects_though_nothing_is_computed_ye
 
 
 def test_two_runs_declare_the_same(dev: Inventory) -> None:
-    again = declared(stack_file("dev"))
+    args = PdClusterArgs(stack_file("dev"), IMAGES, role_split(stack_file("dev")).instances)
+    again = declare(lambda: PdCluster("pd", args))
 
     assert {resource.urn: resource.inputs for resource in again.resources} == {resource.urn: resource.inputs for resource in dev.resources}
 
