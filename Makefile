@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every target can be run again at any time; none writes a file that git tracks, except proto and fmt.
+# Every target can be run again at any time; none writes a file that git tracks, except proto, deploy-manifests and fmt.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -131,6 +131,10 @@ bench-preview: venv ## Measure previews of the deployed dev stack against the sa
 proto: venv ## Generate the gRPC code next to each .proto file
 	@PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python -m grpc_tools.protoc -I . \
 		--python_out=. --grpclib_python_out=. --mypy_out=. $(PROTOS)
+
+.PHONY: deploy-manifests
+deploy-manifests: venv ## Render deploy/infer-operator.yaml from the components
+	@$(VENV)/python -m deploy.render
 
 .PHONY: clean
 clean: ## Remove what was generated in this checkout (not .venv, .tools or anything outside)

@@ -49,8 +49,8 @@ class Namespaces(ComponentResource):
         self.register_outputs({})
 
     def _namespace(self, name: str, namespace: str) -> Namespace:
-        labels = {f"pod-security.kubernetes.io/{level}": "restricted" for level in _LEVELS}
-        return Namespace(f"{name}-{namespace}", metadata={"name": namespace, "labels": labels}, opts=ResourceOptions(parent=self))
+        metadata = {"name": namespace, "labels": restricted_labels()}
+        return Namespace(f"{name}-{namespace}", metadata=metadata, opts=ResourceOptions(parent=self))
 
     def _quota(self, name: str, namespace: str, quota: QuotaSpec, made: Namespace) -> None:
         hard = {"pods": str(quota.pods), "requests.cpu": quota.requests_cpu, "requests.memory": quota.requests_memory}
@@ -60,3 +60,8 @@ class Namespaces(ComponentResource):
             spec={"hard": hard},
             opts=ResourceOptions(parent=self, depends_on=[made]),
         )
+
+
+def restricted_labels() -> dict[str, str]:
+    """Labels that make the API server refuse pods outside the restricted profile."""
+    return {f"pod-security.kubernetes.io/{level}": "restricted" for level in _LEVELS}

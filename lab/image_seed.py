@@ -25,7 +25,8 @@ _SOCKET = "/run/seed/containerd.sock"
 
 def ensure_seed(archives: Sequence[Path], seeds: Path = SEEDS) -> Path:
     """Return a containerd root that holds the archives. Keeps the three most recent sets."""
-    key = hashlib.sha256("\n".join(identity(archive) for archive in archives).encode()).hexdigest()[:12]
+    content = "\n".join([*(identity(archive) for archive in archives), import_script(archives)])
+    key = hashlib.sha256(content.encode()).hexdigest()[:12]
     final = seeds / key
     if not final.exists():
         working = seeds / f"{key}.tmp"

@@ -3,7 +3,8 @@
 
 A lab keeps a list of its archives; each node keeps the list of what it has imported, so a node that was down
 during `load` catches up when it starts. Every image also gets the name `repository@digest`, under which
-manifests pin it. Archives are docker or OCI archives; an OCI archive keeps its builder's digest.
+manifests pin it, and images of this machine the name `repository:dev`, which the last import owns. Archives are
+docker or OCI archives; an OCI archive keeps its builder's digest.
 """
 
 from __future__ import annotations
@@ -33,15 +34,25 @@ done <<<"$images"
 """
 
 
+LATEST_TAG = "dev"
+"""Tag by which hand-written manifests name the last build."""
+
+
 def cache_folder() -> Path:
     """Where images that were built on this machine are kept."""
     return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "ascend-pd" / "images"
 
 
 def import_script(archives: Iterable[Path], address: str = "") -> str:
-    """Bash that imports archives and names every image by its digest too. `address`: socket, default the node's."""
+    """Bash that imports archives and gives every image its further names. `address`: socket, default the node's."""
     option = f"-a {address}" if address else ""
-    lines = [f"ctr {option} -n k8s.io images import {archive} >/dev/null" for archive in archives]
+    lines = []
+    for archive in archives:
+        lines.append(f"ctr {option} -n k8s.io images import {archive} >/dev/null")
+        for reference in references(archive):
+            latest = f"{reference.rpartition(':')[0]}:{LATEST_TAG}"
+            if reference.startswith("localhost/") and reference != latest:
+                lines.append(f"ctr {option} -n k8s.io images tag --force {reference} {latest} >/dev/null")
     return "\n".join(["set -e", f"ADDRESS='{option}'", *lines, _TAG_BY_DIGEST])
 
 

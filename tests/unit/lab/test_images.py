@@ -74,3 +74,14 @@ def test_the_cache_follows_the_users_setting(monkeypatch: pytest.MonkeyPatch) ->
     monkeypatch.setenv("XDG_CACHE_HOME", "/elsewhere")
 
     assert images.cache_folder() == Path("/elsewhere/ascend-pd/images")
+
+
+def test_the_last_import_of_a_local_image_is_also_called_dev(tmp_path: Path) -> None:
+    built = _oci(tmp_path / "built.tar", "localhost/app:4f2a")
+    foreign = _oci(tmp_path / "foreign.tar", "registry.example/app:1")
+
+    script = images.import_script([built, foreign])
+
+    imported, tagged = script.index(f"images import {built}"), script.index("images tag --force localhost/app:4f2a localhost/app:dev")
+    assert imported < tagged
+    assert "registry.example/app:dev" not in script

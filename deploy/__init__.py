@@ -1,0 +1,2 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Manifests for `kubectl apply`, and the command that renders them."""
