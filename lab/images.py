@@ -46,14 +46,19 @@ def cache_folder() -> Path:
 def import_script(archives: Iterable[Path], address: str = "") -> str:
     """Bash that imports archives and gives every image its further names. `address`: socket, default the node's."""
     option = f"-a {address}" if address else ""
-    lines = []
-    for archive in archives:
-        lines.append(f"ctr {option} -n k8s.io images import {archive} >/dev/null")
-        for reference in references(archive):
-            latest = f"{reference.rpartition(':')[0]}:{LATEST_TAG}"
-            if reference.startswith("localhost/") and reference != latest:
-                lines.append(f"ctr {option} -n k8s.io images tag --force {reference} {latest} >/dev/null")
-    return "\n".join(["set -e", f"ADDRESS='{option}'", *lines, _TAG_BY_DIGEST])
+    listed = list(archives)
+    imports = [f"ctr {option} -n k8s.io images import {archive} >/dev/null" for archive in listed]
+    return "\n".join(["set -e", f"ADDRESS='{option}'", *imports, _TAG_BY_DIGEST, *_latest_tags(listed, option)])
+
+
+def _latest_tags(archives: Iterable[Path], option: str) -> list[str]:
+    """Commands that move the tag `dev` to these archives; after the digests, which take every name they find."""
+    commands = []
+    for reference in (reference for archive in archives for reference in references(archive)):
+        latest = f"{reference.rpartition(':')[0]}:{LATEST_TAG}"
+        if reference.startswith("localhost/") and reference != latest:
+            commands.append(f"ctr {option} -n k8s.io images tag --force {reference} {latest} >/dev/null")
+    return commands
 
 
 def references(archive: Path) -> list[str]:

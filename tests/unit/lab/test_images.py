@@ -82,6 +82,8 @@ def test_the_last_import_of_a_local_image_is_also_called_dev(tmp_path: Path) -> 
 
     script = images.import_script([built, foreign])
 
-    imported, tagged = script.index(f"images import {built}"), script.index("images tag --force localhost/app:4f2a localhost/app:dev")
-    assert imported < tagged
+    steps = [
+        script.index(step) for step in (f"images import {built}", "pinned=", "images tag --force localhost/app:4f2a localhost/app:dev")
+    ]
+    assert steps == sorted(steps)
     assert "registry.example/app:dev" not in script
