@@ -12,6 +12,7 @@ from pulumi import ComponentResource, Output, Resource, ResourceOptions
 from components.clusterd import Clusterd, ClusterdArgs
 from components.crds import Crds
 from components.etcd_cluster import EtcdCluster, EtcdClusterArgs, EtcdGrant
+from components.field_manager import sign
 from components.infer_operator import InferOperator, InferOperatorArgs
 from components.infer_service_set import InferServiceSet, InferServiceSetArgs
 from components.ms_config import IDENTITY_OF_LINK
@@ -54,7 +55,8 @@ class PdCluster(ComponentResource):
 
     def __init__(self, name: str, args: PdClusterArgs, opts: ResourceOptions | None = None) -> None:
         """Declare the parts in the order in which they depend on each other."""
-        super().__init__(self.TOKEN, name, {"namespaces": args.config.namespaces.model_dump()}, opts)
+        signed = ResourceOptions.merge(opts, ResourceOptions(transformations=[sign]))
+        super().__init__(self.TOKEN, name, {"namespaces": args.config.namespaces.model_dump()}, signed)
         self._name, self._args, self._config = name, args, args.config
         self._identities: dict[str, Identity] = {
             identity.name: identity for identity in identities(self._config.pki_names(), self._config.pki.existing)
@@ -67,8 +69,8 @@ class PdCluster(ComponentResource):
         etcd = self._etcd()
         operator = self._operator()
         clusterd = self._clusterd()
-        controller = self._controller([etcd.ready, *clusterd])
-        coordinator = self._coordinator()
+        platform = [etcd.ready, *clusterd]
+        controller, coordinator = self._controller(platform), self._coordinator(platform)
         servers = self._servers([operator.deployment, *pools.labelled])
         self.endpoint = coordinator.endpoint
         self.certificates, self.revocation_lists = self._pki.expiry, self._pki.next_updates
@@ -144,10 +146,11 @@ class PdCluster(ComponentResource):
         args = MsControllerArgs(self._config, self._args.images["runtime"], self._identities, [*needs, *secrets])
         return MsController(f"{self._name}-controller", args, self._child)
 
-    def _coordinator(self) -> Coordinator:
+    def _coordinator(self, needs: list[Resource]) -> Coordinator:
+        """Needs what the controller needs: it cannot become Ready earlier, and whoever fails is told of at once, not after its await."""
         workload = self._config.namespaces.workload
         secrets = self._needs(workload, "ms-coordinator", "etcd-coordinator", "probe")
-        args = CoordinatorArgs(self._config, self._args.images, self._identities, secrets)
+        args = CoordinatorArgs(self._config, self._args.images, self._identities, [*needs, *secrets])
         return Coordinator(f"{self._name}-coordinator", args, self._child)
 
     def _servers(self, needs: list[Any]) -> InferServiceSet:

@@ -55,7 +55,10 @@ def deployment(place: Place, replicas: int, template: Manifest, opts: ResourceOp
 def service(
     place: Place, name: str, ports: Mapping[str, int], opts: ResourceOptions, node_ports: Mapping[str, int] | None = None
 ) -> Service:
-    """Declare a Service. `node_ports`: port name -> fixed port on every node; none means cluster-internal."""
+    """Declare a Service. `node_ports`: port name -> fixed port on every node; none means cluster-internal.
+
+    Nobody awaits it: its pods' Deployment is awaited already, with a bound of ours.
+    """
     listed = [
         {"name": port_name, "port": port, **({"nodePort": node_ports[port_name]} if node_ports and port_name in node_ports else {})}
         for port_name, port in ports.items()
@@ -63,8 +66,9 @@ def service(
     spec: dict[str, Any] = {"selector": dict(place.labels), "ports": listed, "type": "NodePort" if node_ports else "ClusterIP"}
     if node_ports:
         spec["externalTrafficPolicy"] = "Cluster"
-    manifest: dict[str, Any] = {"metadata": place.metadata(name), "spec": spec}
-    return Service(f"{place.prefix}-service", metadata=manifest["metadata"], spec=manifest["spec"], opts=opts)
+    metadata = place.metadata(name)
+    metadata["annotations"] = {"pulumi.com/skipAwait": "true"}
+    return Service(f"{place.prefix}-service", metadata=metadata, spec=spec, opts=opts)
 
 
 def disruption_budget(place: Place, opts: ResourceOptions) -> PodDisruptionBudget:

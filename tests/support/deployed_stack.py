@@ -10,9 +10,11 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -20,7 +22,7 @@ from typing import Any
 import yaml
 
 from controller_runtime.cli.cluster_view import PodView, pod_view
-from controller_runtime.cli.preview_summary import Change, PreviewSummary, read_preview
+from controller_runtime.cli.preview_summary import PreviewSummary, read_preview
 from controller_runtime.cli.smoke import Verdict
 from tests.support.client_pods import TEST_LABEL
 from tests.support.pulumi_stack import Outcome, engine_environment
@@ -84,6 +86,25 @@ class DeployedStack:
         """`pulumi up` with the settings so far and these changes (dots are written as two underscores), whatever comes out."""
         self._configure(changes, keep=True)
         return self.pulumi("up", "--yes", "--skip-preview", "--suppress-outputs")
+
+    def up_killed_at(self, words: str, **changes: Any) -> None:
+        """Start `pulumi up` and take it down without a chance to tidy up, engine and plugins, as soon as it prints these words."""
+        self._configure(changes, keep=True)
+        process = subprocess.Popen(
+            self._pulumi("up", "--yes", "--skip-preview", "--suppress-outputs"),
+            cwd=self.project,
+            env=self.environment,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            start_new_session=True,
+        )
+        assert process.stdout is not None
+        with process.stdout as lines:
+            seen = any(words in line for line in lines)
+            _kill_session(process.pid)
+        process.wait(timeout=30)
+        assert seen, f"{words} was never printed"
 
     def preview(self, **changes: Any) -> PreviewSummary:
         """`pulumi preview` with these changes, which are not kept. It must succeed."""
@@ -170,9 +191,12 @@ class DeployedStack:
         return [item["metadata"]["name"] for item in found if item["status"].get("readyReplicas", 0) != item["spec"]["replicas"]]
 
 
-def changed_objects(preview: PreviewSummary) -> list[Change]:
-    """What a preview would do to real objects; components and the stack itself stand for nothing in a cluster."""
-    return [change for change in preview.changes if not change.kind.startswith(("ascend-pd:index:", "pulumi:pulumi:Stack"))]
+def _kill_session(leader: int) -> None:
+    """Plugins have process groups of their own, but share the session of the command line that started them."""
+    for directory in Path("/proc").iterdir():
+        with suppress(FileNotFoundError, ProcessLookupError):
+            if directory.name.isdigit() and os.getsid(int(directory.name)) == leader:
+                os.kill(int(directory.name), signal.SIGKILL)
 
 
 def _settings_for(lab: RealLab) -> dict[str, Any]:

@@ -3,7 +3,7 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.deployed_stack import DeployedStack, changed_objects
+from tests.support.deployed_stack import DeployedStack
 from tests.support.real_lab import until
 
 pytestmark = [pytest.mark.lab, pytest.mark.timeout(900), pytest.mark.xdist_group("lab")]
@@ -11,7 +11,7 @@ pytestmark = [pytest.mark.lab, pytest.mark.timeout(900), pytest.mark.xdist_group
 
 def test_a_second_decode_instance_changes_one_object_and_serves_while_nothing_else_restarts(stack: DeployedStack) -> None:
     before = stack.states()
-    (change,) = changed_objects(stack.preview(workload__decode__instances=2))
+    (change,) = stack.preview(workload__decode__instances=2).changes
     assert change.operation == "update"
     assert change.kind == "kubernetes:mindcluster.huawei.com/v1:InferServiceSet"
     assert change.properties == ("spec.template.roles[1].replicas",)

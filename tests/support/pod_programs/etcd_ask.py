@@ -12,8 +12,8 @@ import json
 import sys
 from pathlib import Path
 
-from controller_runtime.etcd.client import EtcdClient
 from controller_runtime.errors import EtcdError
+from controller_runtime.etcd.client import EtcdClient
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 
 

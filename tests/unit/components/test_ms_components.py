@@ -105,3 +105,17 @@ def test_the_simulated_coordinator_knows_whether_it_has_a_partner(replicas: int)
     names = [each["name"] for each in template(stack, COORDINATOR)["spec"]["containers"][0]["env"]]
 
     assert ("SIM_BACKUP" in names) == (replicas == 2)
+
+
+def test_a_service_is_not_awaited_since_its_deployment_is(dev: Inventory) -> None:
+    for service, deployment in (("mindie-ms-coordinator-infer", COORDINATOR), ("clusterd", CLUSTERD)):
+        assert dev.one("kubernetes:core/v1:Service", service).metadata["annotations"] == {"pulumi.com/skipAwait": "true"}
+        assert dev.one(DEPLOYMENT, deployment).metadata["annotations"]["pulumi.com/timeoutSeconds"] == "300"
+
+
+def test_the_coordinator_starts_when_etcd_and_clusterd_are_there_so_that_their_failure_is_not_hidden_behind_its_await(
+    dev: Inventory,
+) -> None:
+    needs = {urn.rpartition("::")[2] for urn in dev.one(DEPLOYMENT, COORDINATOR).dependencies}
+
+    assert {name.rpartition("-")[0] for name in needs} >= {"pd-etcd-auth", "pd-clusterd"}
