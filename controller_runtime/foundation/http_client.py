@@ -10,6 +10,7 @@ Seed: controller manual, `request_server`, `request_coordinator`, `ccae` and `ex
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
 from contextlib import asynccontextmanager
@@ -243,7 +244,15 @@ def _translated(method: str, url: str, error: Exception) -> TransportError:
         return TransportError(
             f"{method} {url}: closed without an answer. A TLS server does that to a client it refuses: its log names the reason."
         )
-    return TransportError(f"{method} {url}: {str(error) or type(error).__name__}. Check that the peer runs and listens there.")
+    return TransportError(f"{method} {url}: {_words(error)}. Check that the peer runs and listens there.")
+
+
+def _words(error: Exception) -> str:
+    """Say what went wrong; aiohttp's text for a failed connection holds the address of an object in memory."""
+    inner = getattr(error, "os_error", None)
+    if isinstance(inner, OSError) and inner.errno is not None and inner.errno > 0:
+        return os.strerror(inner.errno)
+    return str(inner or error) or type(error).__name__
 
 
 def _tls_cause(error: BaseException | None) -> ssl.SSLError | None:

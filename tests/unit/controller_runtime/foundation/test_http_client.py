@@ -235,6 +235,13 @@ async def test_nobody_listening_is_a_transport_error(unused_tcp_port: int, conne
         await connect(None).request("GET", f"http://127.0.0.1:{unused_tcp_port}/")
 
 
+async def test_a_refused_connection_is_told_in_plain_words(unused_tcp_port: int, connect: Connect, site: Site) -> None:
+    with pytest.raises(TransportError) as told:
+        await connect(site.client()).request("GET", f"https://127.0.0.1:{unused_tcp_port}/")
+
+    assert str(told.value) == (f"GET https://127.0.0.1:{unused_tcp_port}/: Connection refused. Check that the peer runs and listens there.")
+
+
 async def test_lost_answers_are_asked_for_again_up_to_the_limit(serve: Serve, connect: Connect, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(http_client, "RETRY_BASE_S", 0.001)
     failures = 2
