@@ -51,7 +51,7 @@ class InferServiceSet(ComponentResource):
     def __init__(self, name: str, args: InferServiceSetArgs, opts: ResourceOptions | None = None) -> None:
         """Declare the account of its pods, then the set."""
         workload, namespace = args.config.workload, args.config.namespaces.workload
-        super().__init__(self.TOKEN, name, {"name": workload.name, "instances": dict(args.instances)}, opts)
+        super().__init__(self.TOKEN, name, {"name": workload.name}, opts)
         child = ResourceOptions(parent=self, depends_on=list(args.depends_on))
         account = service_account(name, SERVER_APP, namespace, child)
         self.resource = CustomResource(

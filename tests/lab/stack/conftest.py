@@ -23,8 +23,8 @@ def stack(lab: RealLab, tmp_path_factory: pytest.TempPathFactory) -> Iterator[De
     yield stack
     removed = stack.remove()
     assert removed.code == 0, removed.text
-    left = lab.kubectl("get", "namespaces", *NAMESPACES.values(), "--ignore-not-found", "-o", "name")
-    assert left == ""
+    assert lab.kubectl("get", "namespaces", *NAMESPACES.values(), "--ignore-not-found", "-o", "name") == ""
+    assert "mindcluster.huawei.com" not in lab.kubectl("get", "customresourcedefinitions", "-o", "name")
 
 
 @pytest.fixture(scope="package")
