@@ -27,6 +27,8 @@ from controller_runtime.kube.kind import (
 from controller_runtime.reconcilers.operator import build_operator
 from tests.support.eventually import eventually
 
+DEADLINE_S = 90
+"""The garbage collector learns of new kinds only every 30 s; a child of a deleted owner may stay that long."""
 CHILDREN = (INFER_SERVICE, INSTANCE_SET, DEPLOYMENT, STATEFUL_SET, SERVICE)
 
 
@@ -107,7 +109,7 @@ class Cluster:
             return bool(last[0]) and last[0][0] == "True"
 
         with _explained(last):
-            await eventually(is_ready, f"{kind.kind} {name} is Ready", 30)
+            await eventually(is_ready, f"{kind.kind} {name} is Ready", DEADLINE_S)
 
     async def until_blocked(self, kind: Kind, name: str, reason: str = "ValidateError") -> str:
         """Wait for a condition of that reason and return its message."""
@@ -118,7 +120,7 @@ class Cluster:
             return bool(last[0]) and last[0][:2] == ("False", reason)
 
         with _explained(last):
-            await eventually(is_blocked, f"{kind.kind} {name} says {reason}", 30)
+            await eventually(is_blocked, f"{kind.kind} {name} says {reason}", DEADLINE_S)
         return str(last[0][2])
 
     async def until_names(self, kind: Kind, *expected: str) -> None:
@@ -130,7 +132,7 @@ class Cluster:
             return bool(last[0] == sorted(expected))
 
         with _explained(last):
-            await eventually(are, f"{kind.kind} are {sorted(expected)}", 30)
+            await eventually(are, f"{kind.kind} are {sorted(expected)}", DEADLINE_S)
 
     async def until_quiet(self, client: Any, checks: int = 30) -> None:
         """Wait until `client` (recording) made no write in this namespace for `checks` polls in a row."""
@@ -142,7 +144,7 @@ class Cluster:
             seen, calm = now, calm + 1 if now == seen else 0
             return calm >= checks
 
-        await eventually(is_quiet, "the operator is quiet", 30)
+        await eventually(is_quiet, "the operator is quiet", DEADLINE_S)
 
     async def events(self, reason: str) -> list[tuple[str, int]]:
         """`(Kind/name, count)` of every Event of that reason."""

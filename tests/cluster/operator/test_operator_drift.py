@@ -39,8 +39,8 @@ async def test_v32_a_child_deleted_by_hand_is_made_again(
             uid = (await cluster.uids(kind)).get(f"{kind.kind}/{name}")
             return uid not in (None, before[f"{kind.kind}/{name}"])
 
-        await eventually(is_new, f"{kind.kind} {name} is made again", 30)
-        await eventually(lambda: _same_names(cluster, before), "everything else is there", 30)
+        await eventually(is_new, f"{kind.kind} {name} is made again", 90)
+        await eventually(lambda: _same_names(cluster, before), "everything else is there", 90)
         await cluster.until_ready(INFER_SERVICE_SET, "x")
 
 
@@ -71,7 +71,7 @@ async def test_edits_of_children_are_taken_back(cluster: Cluster, operator_clien
                 and await cluster.names(DEPLOYMENT) == ["x-0-b-0"]
             )
 
-        await eventually(is_restored, "every edit is taken back", 30)
+        await eventually(is_restored, "every edit is taken back", 90)
         await cluster.until_ready(INFER_SERVICE_SET, "x")
 
 
