@@ -3,18 +3,22 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.real_lab import RealLab, images, until
+from tests.support.real_lab import CHECKOUT, RealLab, images, until
 
 
 @pytest.fixture(scope="session")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Folder with the archive of the runtime image, whose Python the tests' pods run."""
+    """Folder with the archive of the runtime image, whose Python the tests' pods run. Images that are not current are built."""
+    built = subprocess.run([sys.executable, "-m", "images"], cwd=CHECKOUT, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stdout + built.stderr
     folder = tmp_path_factory.mktemp("archives")
     (folder / "runtime.tar").symlink_to(images()["runtime"]["archive"])
     return folder

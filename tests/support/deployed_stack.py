@@ -26,7 +26,7 @@ from controller_runtime.cli.preview_summary import PreviewSummary, read_preview
 from controller_runtime.cli.smoke import Verdict
 from tests.support.client_pods import TEST_LABEL
 from tests.support.pulumi_stack import Outcome, engine_environment
-from tests.support.real_lab import CHECKOUT, KubeObject, RealLab
+from tests.support.real_lab import CHECKOUT, KubeObject, RealLab, images
 from tests.support.stacks import changed
 from tools.places import DEV_LAB_KUBECONFIG, Places
 from tools.stack_state import ensure_stack
@@ -58,12 +58,12 @@ class DeployedStack:
 
     @classmethod
     def create(cls, lab: RealLab, root: Path) -> DeployedStack:
-        """Copy the program, build the images that are not current, load them into the lab, make an empty stack."""
+        """Copy the program, load the images into the lab, make an empty stack."""
         project = root / "project"
         _copy_program(project)
-        record = project / "build" / "images.json"
-        _command([sys.executable, "-m", "images", "--output", str(record)], CHECKOUT)
-        lab.run("load", *(image["archive"] for image in json.loads(record.read_text()).values()))
+        found = images()
+        (project / "build" / "images.json").write_text(json.dumps(found))
+        lab.run("load", *(image["archive"] for image in found.values()))
         environment = engine_environment(root) | {
             "PULUMI_CONFIG_PASSPHRASE": PASSPHRASE,
             "PULUMI_ERROR_OUTPUT_STRING": "true",
@@ -221,8 +221,3 @@ def _copy_program(project: Path) -> None:
             shutil.copy(source, project / name)
     (project / "build").mkdir()
     (project / ".venv").symlink_to(Path(sys.executable).parent.parent)
-
-
-def _command(words: list[str], directory: Path) -> None:
-    done = subprocess.run(words, cwd=directory, capture_output=True, text=True, env=dict(os.environ), check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
