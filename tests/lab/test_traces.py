@@ -50,7 +50,12 @@ def test_two_labs_run_at_once_and_down_leaves_nothing(lab: RealLab, small_lab: R
 def test_an_interrupted_up_is_taken_up_again(small_lab: RealLab, archives: Path, after: str) -> None:
     words = ["--name", "tidy", "--number", str(NUMBER), "up", "--nodes", "infra=1", "--images", str(archives)]
     process = subprocess.Popen(
-        [sys.executable, "-m", "lab", *words], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-m", "lab", *words],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        preexec_fn=_as_in_a_terminal,
     )
     assert process.stdout is not None
     assert any(after in line for line in process.stdout)
@@ -127,3 +132,8 @@ def _cgroup_of(process: Path) -> str:
         return (process / "cgroup").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return ""
+
+
+def _as_in_a_terminal() -> None:
+    """A shell that runs the tests in the background makes them deaf to Ctrl-C, and their children with them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
