@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-# Every target can be run again at any time; none writes a file that git tracks, except proto, deploy-manifests and fmt.
+# Every target can be run again at any time; none writes a file that git tracks, except lock, proto, deploy-manifests and fmt.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
@@ -17,6 +17,7 @@ LAB_KUBECONFIG := /var/lib/ascend-pd/lab/dev/kubeconfig
 ON_LAB = [ "$${KUBECONFIG:-$(LAB_KUBECONFIG)}" = "$(LAB_KUBECONFIG)" ]
 # The Kubernetes provider leaves a copy of the kubeconfig in the temporary folder at each run: give it one that goes away.
 IN_STACK := $(TOOLS) env >/dev/null; . ./.env.sh; export TMPDIR=$$(mktemp -d); trap 'rm -rf "$$TMPDIR"' EXIT;
+PIN = uv pip compile -q pyproject.toml --generate-hashes --no-emit-index-url --no-header $(addprefix --upgrade-package ,$(UPGRADE))
 PROTOS = $(wildcard controller_runtime/*/proto/*.proto simulator/proto/*.proto)
 
 ##@ Getting ready
@@ -131,6 +132,11 @@ bench-preview: venv ## Measure previews of the deployed dev stack against the sa
 proto: venv ## Generate the gRPC code next to each .proto file
 	@PATH="$(CURDIR)/$(VENV):$$PATH" $(VENV)/python -m grpc_tools.protoc -I . \
 		--python_out=. --grpclib_python_out=. --mypy_out=. $(PROTOS)
+
+.PHONY: lock
+lock: venv ## Pin in requirements/ what pyproject.toml asks for, with hashes (UPGRADE=name: also move that package)
+	@$(VENV)/$(PIN) -o requirements/runtime.lock
+	@$(VENV)/$(PIN) --extra pulumi --extra dev --extra docs -o requirements/dev.lock
 
 .PHONY: deploy-manifests
 deploy-manifests: venv ## Render deploy/infer-operator.yaml from the components

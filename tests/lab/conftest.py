@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tempfile
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.real_lab import CHECKOUT, RealLab, images, until
+from tools.file_lock import locked_if_free
 
 
 @pytest.fixture(scope="session")
@@ -34,12 +36,14 @@ def image() -> str:
 def lab(archives: Path) -> Iterator[RealLab]:
     """The lab `test`: three infra nodes, one prefill, one decode."""
     lab = RealLab("test")
-    lab.run("down")
-    try:
-        lab.run("up", "--images", str(archives))
-        yield lab
-    finally:
+    with locked_if_free(Path(tempfile.gettempdir()) / "ascend-pd-test-lab.lock") as is_ours:
+        assert is_ours, "another process runs tests on the lab `test`; pytest-xdist needs --dist loadgroup"
         lab.run("down")
+        try:
+            lab.run("up", "--images", str(archives))
+            yield lab
+        finally:
+            lab.run("down")
 
 
 @pytest.fixture
