@@ -79,7 +79,7 @@ class Transport:
         try:
             yield self._lines(response, path)
         finally:
-            response.close()
+            self._abort(response)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -156,6 +156,13 @@ class Transport:
         LATENCY.labels(method).observe(time.monotonic() - started)
         REQUESTS.labels(method, response.status).inc()
         return response
+
+    @staticmethod
+    def _abort(response: aiohttp.ClientResponse) -> None:
+        """Drop the connection without TLS's goodbye: a peer that fell silent would let it linger after `close`."""
+        if response.connection is not None and response.connection.transport is not None:
+            response.connection.transport.abort()
+        response.close()
 
     def _network(self, method: str, path: str) -> _NetworkErrors:
         return _NetworkErrors(f"{method} {self._config.server}{path}")

@@ -34,6 +34,11 @@ class TcpGate:
         """The https URL that leads through the gate."""
         return f"https://127.0.0.1:{self.port}"
 
+    @property
+    def links(self) -> int:
+        """Connections that are open now, silenced ones included."""
+        return len(self._links)
+
     async def cut(self) -> None:
         """Reset every connection and refuse new ones."""
         if self._server is not None:

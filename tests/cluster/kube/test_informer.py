@@ -130,6 +130,21 @@ async def test_a_silent_connection_is_given_up_and_resumed(client: KubeClient, d
         await eventually(lambda: diary.lines == ["+before", "+during"], "the object created in silence")
 
 
+async def test_a_stopped_informer_does_not_wait_for_a_silent_peer_to_say_goodbye(
+    client: KubeClient, distant: KubeClient, gate: TcpGate, namespace: str
+) -> None:
+    informer = informer_of(distant, namespace)
+    diary = Diary(informer)
+    async with running(informer):
+        await client.create(config_map(namespace, "seen"))
+        await eventually(lambda: diary.lines == ["+seen"], "the watch is open")
+        gate.stall()
+
+    await distant.close()
+
+    await eventually(lambda: gate.links == 0, "all connections are closed", timeout_s=5)
+
+
 async def test_changes_after_a_restart_of_the_api_server_are_seen(client: KubeClient, control_plane: ControlPlane, namespace: str) -> None:
     informer = informer_of(client, namespace)
     diary = Diary(informer)
