@@ -13,7 +13,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
 from typing import TypeAlias
 
-from prometheus_client import Counter, Gauge
+from prometheus_client import Counter, Gauge, Histogram
 
 from controller_runtime.errors import AscendPdError, TerminalError
 from controller_runtime.foundation.log import get_logger
@@ -26,8 +26,31 @@ from controller_runtime.kube.workqueue import Request, WorkQueue
 DRAIN_S = 10.0
 """How long a stopping controller waits for reconciles under way before it cancels them."""
 
-RECONCILES = Counter("controller_reconciles_total", "Reconciles by outcome.", ["controller", "result"], registry=REGISTRY)
-ACTIVE = Gauge("controller_active_workers", "Reconciles under way.", ["controller"], registry=REGISTRY)
+RECONCILE_BUCKETS_S = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+
+RECONCILES = Counter(
+    "controller_runtime_reconcile_total",
+    "Reconciles by outcome: success, requeue (a newer object), requeue_after, error.",
+    ["controller", "result"],
+    registry=REGISTRY,
+)
+ERRORS = Counter("controller_runtime_reconcile_errors_total", "Reconciles that failed.", ["controller"], registry=REGISTRY)
+TERMINAL_ERRORS = Counter(
+    "controller_runtime_terminal_reconcile_errors_total",
+    "Of these, not repeated until the object changes.",
+    ["controller"],
+    registry=REGISTRY,
+)
+PANICS = Counter("controller_runtime_reconcile_panics_total", "Of these, defects.", ["controller"], registry=REGISTRY)
+TIME = Histogram(
+    "controller_runtime_reconcile_time_seconds",
+    "Length of a reconcile.",
+    ["controller"],
+    registry=REGISTRY,
+    buckets=RECONCILE_BUCKETS_S,
+)
+ACTIVE = Gauge("controller_runtime_active_workers", "Reconciles under way.", ["controller"], registry=REGISTRY)
+MAX_CONCURRENT = Gauge("controller_runtime_max_concurrent_reconciles", "Workers.", ["controller"], registry=REGISTRY)
 
 log = get_logger(__name__)
 
@@ -64,6 +87,11 @@ class Controller:
         self.queue = queue or WorkQueue(name)
         self._reconcile = reconcile
         self._workers = workers
+        for result in ("success", "requeue", "requeue_after", "error"):
+            RECONCILES.labels(name, result)
+        for errors in (ERRORS, TERMINAL_ERRORS, PANICS):
+            errors.labels(name)
+        MAX_CONCURRENT.labels(name).set(workers)
         self._drain_s = drain_s
 
     def watch(self, informer: Informer, map_fn: MapFunction, *, when: ChangeFilter | None = None) -> None:
@@ -97,7 +125,7 @@ class Controller:
     async def _work(self) -> None:
         while (request := await self.queue.get()) is not None:
             try:
-                with ACTIVE.labels(self.name).track_inprogress():
+                with ACTIVE.labels(self.name).track_inprogress(), TIME.labels(self.name).time():
                     result = await self._once(request)
                 RECONCILES.labels(self.name, result).inc()
             finally:
@@ -110,23 +138,28 @@ class Controller:
         except TerminalError as err:
             log.error("reconcile refused until the object changes", **facts, err=err)
             self.queue.forget(request)
-            return "terminal"
+            ERRORS.labels(self.name).inc()
+            TERMINAL_ERRORS.labels(self.name).inc()
+            return "error"
         except ConflictError as err:
             log.debug("reconcile met a newer object", **facts, err=err)
             self.queue.add_rate_limited(request)
-            return "conflict"
+            return "requeue"
         except AscendPdError as err:
             delay_s = self.queue.add_rate_limited(request)
             log.warning("reconcile failed", **facts, err=err, kind=type(err).__name__, retry_s=delay_s)
+            ERRORS.labels(self.name).inc()
             return "error"
         except Exception:  # a defect in one reconcile must not stop the worker
             delay_s = self.queue.add_rate_limited(request)
             log.exception("reconcile failed unexpectedly", **facts, retry_s=delay_s)
-            return "panic"
+            ERRORS.labels(self.name).inc()
+            PANICS.labels(self.name).inc()
+            return "error"
         self.queue.forget(request)
         if result.requeue_after_s is not None:
             self.queue.add_after(request, result.requeue_after_s)
-            return "requeue"
+            return "requeue_after"
         return "success"
 
 

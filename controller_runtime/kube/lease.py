@@ -29,7 +29,7 @@ DURATION_S = 15.0
 RENEW_DEADLINE_S = 10.0
 RETRY_S = 2.0
 
-LEADER = Gauge("kube_lease_is_leader", "1 on the replica that holds the lease.", ["name"], registry=REGISTRY)
+LEADER = Gauge("leader_election_master_status", "1 on the replica that holds the lease.", ["name"], registry=REGISTRY)
 
 log = get_logger(__name__)
 
@@ -54,6 +54,7 @@ class LeaseElector:
         self.identity = identity
         self._client = client
         self._namespace, self._name = namespace, name
+        LEADER.labels(name).set(0)
         self._duration_s, self._renew_deadline_s, self._retry_s = duration_s, renew_deadline_s, retry_s
         self._clock = clock or SystemClock()
         self._seen: Object | None = None

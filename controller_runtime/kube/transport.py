@@ -14,6 +14,7 @@ import time
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
+from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
@@ -32,8 +33,11 @@ SHED_RETRIES = 5
 DEFAULT_RETRY_AFTER_S = 1.0
 MAX_RETRY_AFTER_S = 30.0
 
-REQUESTS = Counter("kube_client_requests_total", "Answers of the API server.", ["method", "code"], registry=REGISTRY)
-LATENCY = Histogram("kube_client_request_seconds", "Time to the first byte of an answer.", ["method"], registry=REGISTRY)
+NO_ANSWER = "<error>"
+"""Value of the label `code` for a request that got no answer, as the Go client libraries write it."""
+
+REQUESTS = Counter("rest_client_requests_total", "Requests by answer of the API server.", ["code", "method", "host"], registry=REGISTRY)
+LATENCY = Histogram("rest_client_request_duration_seconds", "Time to the first byte of an answer.", ["verb", "host"], registry=REGISTRY)
 
 
 class Transport:
@@ -41,6 +45,7 @@ class Transport:
 
     def __init__(self, config: KubeConfig, limiter: Limiter, *, user_agent: str, timeout_s: float, stream_idle_s: float) -> None:
         self._config = config
+        self._host = urlsplit(config.server).netloc
         self._limiter = limiter
         self._user_agent = user_agent
         self._call_timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=CONNECT_TIMEOUT_S)
@@ -141,20 +146,24 @@ class Transport:
         if credential.token:
             headers["Authorization"] = f"Bearer {credential.token}"
         started = time.monotonic()
-        with self._network(method, path):
-            response = await self._session().request(
-                method,
-                self._config.server + path,
-                params=params,
-                data=data,
-                headers=headers,
-                timeout=timeout,
-                ssl=self._context(credential),
-                server_hostname=self._config.tls_server_name,
-                allow_redirects=False,
-            )
-        LATENCY.labels(method).observe(time.monotonic() - started)
-        REQUESTS.labels(method, response.status).inc()
+        try:
+            with self._network(method, path):
+                response = await self._session().request(
+                    method,
+                    self._config.server + path,
+                    params=params,
+                    data=data,
+                    headers=headers,
+                    timeout=timeout,
+                    ssl=self._context(credential),
+                    server_hostname=self._config.tls_server_name,
+                    allow_redirects=False,
+                )
+        except TransportError:
+            REQUESTS.labels(NO_ANSWER, method, self._host).inc()
+            raise
+        LATENCY.labels(method, self._host).observe(time.monotonic() - started)
+        REQUESTS.labels(str(response.status), method, self._host).inc()
         return response
 
     @staticmethod

@@ -9,6 +9,7 @@ changing cannot starve the others.
 from __future__ import annotations
 
 import asyncio
+import weakref
 from collections import deque
 from typing import NamedTuple
 
@@ -25,6 +26,10 @@ ADDS = Counter("workqueue_adds_total", "Requests put into the queue.", ["name"],
 RETRIES = Counter("workqueue_retries_total", "Requests put back after a failure.", ["name"], registry=REGISTRY)
 WAIT = Histogram("workqueue_queue_duration_seconds", "Time from added to handed out.", ["name"], registry=REGISTRY)
 WORK = Histogram("workqueue_work_duration_seconds", "Time from handed out to done.", ["name"], registry=REGISTRY)
+UNFINISHED = Gauge("workqueue_unfinished_work_seconds", "Time that work under way has taken so far, added up.", ["name"], registry=REGISTRY)
+LONGEST = Gauge(
+    "workqueue_longest_running_processor_seconds", "Time that the longest work under way has taken so far.", ["name"], registry=REGISTRY
+)
 
 
 class Request(NamedTuple):
@@ -50,6 +55,9 @@ class WorkQueue:
         self._is_shut_down = False
         self._depth, self._adds, self._retries = DEPTH.labels(name), ADDS.labels(name), RETRIES.labels(name)
         self._wait, self._work = WAIT.labels(name), WORK.labels(name)
+        me = weakref.ref(self)
+        UNFINISHED.labels(name).set_function(lambda: sum(_running_s(me())))
+        LONGEST.labels(name).set_function(lambda: max(_running_s(me()), default=0.0))
 
     def __len__(self) -> int:
         return len(self._ready)
@@ -96,6 +104,10 @@ class WorkQueue:
         """How often `request` was rate limited since it was last forgotten."""
         backoff = self._failures.get(request)
         return backoff.failures if backoff else 0
+
+    def running_s(self) -> list[float]:
+        """Seconds since each request under work was handed out."""
+        return [_now() - started for started in self._started_at.values()]
 
     async def get(self) -> Request | None:
         """Wait for the next request and take it; None when the queue is shut down."""
@@ -150,6 +162,11 @@ class WorkQueue:
             if not getter.done():
                 getter.set_result(None)
                 return
+
+
+def _running_s(queue: WorkQueue | None) -> list[float]:
+    """Seconds that each request under work has taken so far. Asked at a scrape, by then the queue may be gone."""
+    return queue.running_s() if queue is not None else []
 
 
 def _now() -> float:

@@ -126,7 +126,7 @@ async def test_metrics_are_for_holders_of_a_certificate_only(cluster: Cluster, o
 
     client = HttpClient(TlsIdentity(TlsFiles.in_directory(reader)))
     answer = await client.request("GET", url, expect_sans=["infer-operator-metrics.mindx-dl"])
-    assert (answer.status, b"controller_reconciles_total" in answer.body) == (200, True)
+    assert (answer.status, b"controller_runtime_reconcile_total" in answer.body) == (200, True)
     await client.close()
 
     client = HttpClient(TlsIdentity(TlsFiles.in_directory(other)))

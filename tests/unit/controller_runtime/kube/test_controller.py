@@ -136,15 +136,23 @@ async def test_stop_cancels_a_reconcile_that_outlasts_the_drain_time() -> None:
 
 
 async def test_outcomes_are_counted() -> None:
-    script = Script(ZeroDivisionError(), TerminalError("no use"))
-    async with running(Controller("counted", script)) as controller:
+    newer = ConflictError("newer", status=409)
+    script = Script(ZeroDivisionError(), newer, Result.after(0.1), Result.done(), TerminalError("no use"))
+    async with running(Controller("counted", script, workers=3)) as controller:
+        controller.queue.add(A)
+        await asyncio.sleep(1)
         controller.queue.add(A)
         await asyncio.sleep(1)
 
     def count(result: str) -> float | None:
-        return REGISTRY.get_sample_value("controller_reconciles_total", {"controller": "counted", "result": result})
+        return REGISTRY.get_sample_value("controller_runtime_reconcile_total", {"controller": "counted", "result": result})
 
-    assert (count("panic"), count("terminal")) == (1, 1)
+    def value(name: str) -> float | None:
+        return REGISTRY.get_sample_value(f"controller_runtime_{name}", {"controller": "counted"})
+
+    assert (count("error"), count("success"), count("requeue"), count("requeue_after")) == (2, 1, 1, 1)
+    assert (value("reconcile_errors_total"), value("terminal_reconcile_errors_total"), value("reconcile_panics_total")) == (2, 1, 1)
+    assert (value("max_concurrent_reconciles"), value("active_workers"), value("reconcile_time_seconds_count")) == (3, 0, 5)
 
 
 class HandlerTaker:

@@ -147,15 +147,20 @@ async def test_a_server_without_tls_is_refused() -> None:
         await client.close()
 
 
-async def test_answers_are_counted_by_method_and_code() -> None:
-    def count() -> float:
-        return REGISTRY.get_sample_value("kube_client_requests_total", {"method": "PUT", "code": "418"}) or 0.0
-
-    before = count()
+async def test_requests_are_counted_by_code_method_and_host() -> None:
     async with serving(Sequence(web.Response(status=418))) as client:
+        host = client._transport._config.server.removeprefix("http://")
         with pytest.raises(Exception, match="418"):
             await client.call("PUT", "/x", {})
-    assert count() == before + 1
+    with pytest.raises(TransportError):
+        await client.call("PUT", "/x", {})
+    await client.close()
+
+    def count(code: str) -> float | None:
+        return REGISTRY.get_sample_value("rest_client_requests_total", {"code": code, "method": "PUT", "host": host})
+
+    assert (count("418"), count("<error>")) == (1, 1)
+    assert REGISTRY.get_sample_value("rest_client_request_duration_seconds_count", {"verb": "PUT", "host": host}) == 1
 
 
 def line(kind: str, version: int, **more: object) -> bytes:

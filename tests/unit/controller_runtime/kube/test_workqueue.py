@@ -218,19 +218,27 @@ async def test_shut_down_drops_what_waits_and_refuses_more() -> None:
 
 
 @pytest.mark.looptime
-async def test_metrics_tell_depth_waiting_time_and_retries() -> None:
+async def test_metrics_tell_depth_waiting_working_time_and_retries() -> None:
     queue = WorkQueue("measured")
     queue.add(A)
     queue.add(B)
     await asyncio.sleep(2)
     await queue.get()
+    await asyncio.sleep(3)
+    await queue.get()
+    await asyncio.sleep(1)
     queue.add_rate_limited(A)
 
     def value(name: str) -> float | None:
         return REGISTRY.get_sample_value(name, {"name": "measured"})
 
-    assert value("workqueue_depth") == 1
+    assert value("workqueue_depth") == 0
     assert value("workqueue_adds_total") == 2
     assert value("workqueue_retries_total") == 1
-    assert value("workqueue_queue_duration_seconds_sum") == pytest.approx(2, abs=0.01)
+    assert value("workqueue_queue_duration_seconds_sum") == pytest.approx(2 + 5, abs=0.01)
+    assert value("workqueue_unfinished_work_seconds") == pytest.approx(4 + 1, abs=0.01)
+    assert value("workqueue_longest_running_processor_seconds") == pytest.approx(4, abs=0.01)
+    queue.done(A)
+    assert value("workqueue_work_duration_seconds_sum") == pytest.approx(4, abs=0.01)
+    assert value("workqueue_longest_running_processor_seconds") == pytest.approx(1, abs=0.01)
     queue.shut_down()
