@@ -32,6 +32,7 @@ from controller_runtime.errors import ConfigError
 from controller_runtime.foundation.http_server import HttpServer
 from controller_runtime.foundation.log import configure_logging, get_logger
 from controller_runtime.foundation.metrics import metrics_response
+from controller_runtime.foundation.profiling import add_debug_routes
 from controller_runtime.foundation.supervisor import run
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 from controller_runtime.kube.client import KubeClient
@@ -43,7 +44,7 @@ from controller_runtime.reconcilers.operator import COMPONENT, OperatorSettings,
 LEVELS = {-1: "DEBUG", 0: "INFO", 1: "WARNING", 2: "ERROR", 3: "CRITICAL"}
 LOG_FILE = Path("/var/log/mindx-dl/infer-operator/infer-operator.log")
 NODE_PORTS = "30000-32767"
-SWITCHES = frozenset({"isCompress", "enable-healthz", "leader-elect", "version"})
+SWITCHES = frozenset({"isCompress", "enable-healthz", "leader-elect", "node-cleaner", "profiling", "version"})
 
 log = get_logger(__name__)
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)
@@ -65,6 +66,7 @@ class Options:
     health: Address | None
     metrics: Address
     metrics_tls: Path | None
+    profiling: bool
     leader_elect: bool
     namespace: str | None
     qps: float
@@ -91,12 +93,17 @@ def infer_operator(
     metrics_tls_dir: Annotated[
         Path | None, typer.Option("--metrics-tls-dir", help="ca.crt, tls.crt, tls.key, crl.pem. Without it no metrics are served.")
     ] = None,
+    profiling: Annotated[
+        bool, typer.Option("--profiling/--no-profiling", help="Serve /debug/profile and /debug/tasks beside /metrics.")
+    ] = False,
     kubeconfig: Annotated[str | None, typer.Option("--kubeconfig", help="Before KUBECONFIG, the pod's account, ~/.kube/config.")] = None,
     leader_elect: Annotated[bool, typer.Option("--leader-elect/--no-leader-elect", help="Work only while holding the lease.")] = True,
     namespace: Annotated[
         str | None, typer.Option("--namespace", help="Of the lease; without this flag POD_NAMESPACE, else the account's.")
     ] = None,
-    workers: Annotated[int, typer.Option("--workers", min=1, max=64, help="Reconciles at a time, per controller.")] = 4,
+    workers: Annotated[
+        int, typer.Option("--concurrent-reconciles", "--workers", min=1, max=64, help="Reconciles at a time, per controller.")
+    ] = 4,
     qps: Annotated[float, typer.Option("--kube-api-qps", min=1, help="API requests a second.")] = 200.0,
     burst: Annotated[int, typer.Option("--kube-api-burst", min=1, help="API requests at once.")] = 400,
     node_ports: Annotated[
@@ -115,6 +122,7 @@ def infer_operator(
             health=_address("--healthz-address", healthz_address) if enable_healthz else None,
             metrics=_address("--metrics-address", metrics_address),
             metrics_tls=metrics_tls_dir,
+            profiling=profiling,
             leader_elect=leader_elect,
             namespace=namespace,
             qps=qps,
@@ -128,6 +136,8 @@ def infer_operator(
         raise typer.Exit(error.exit_code) from error
     if snapshot_timeout != 60:
         log.warning("setting without effect, snapshots are not offered", flag="--snapshotTimeout")
+    if profiling and metrics_tls_dir is None:
+        log.warning("setting without effect, no metrics are served", flag="--profiling")
     with copy:
         code = run(lambda stop: operate(options, stop), COMPONENT, level)
     raise typer.Exit(code)
@@ -183,6 +193,8 @@ async def _metrics(options: Options) -> AsyncIterator[None]:
     identity = TlsIdentity(TlsFiles.in_directory(options.metrics_tls))
     metrics = web.Application()
     metrics.router.add_get("/metrics", metrics_response)
+    if options.profiling:
+        add_debug_routes(metrics)
     watch = asyncio.create_task(identity.watch())
     try:
         async with HttpServer(metrics, options.metrics.host, options.metrics.port, identity):

@@ -89,8 +89,8 @@ class Controller:
         self._workers = workers
         for result in ("success", "requeue", "requeue_after", "error"):
             RECONCILES.labels(name, result)
-        for errors in (ERRORS, TERMINAL_ERRORS, PANICS):
-            errors.labels(name)
+        for measure in (ERRORS, TERMINAL_ERRORS, PANICS, TIME, ACTIVE):
+            measure.labels(name)
         MAX_CONCURRENT.labels(name).set(workers)
         self._drain_s = drain_s
 

@@ -33,6 +33,26 @@ ROOT = Path(__file__).parents[3]
 USER = "infer-operator"
 
 
+KNOWN_METRICS = {
+    "controller_runtime_reconcile_total",
+    "controller_runtime_reconcile_errors_total",
+    "controller_runtime_reconcile_time_seconds_bucket",
+    "controller_runtime_active_workers",
+    "controller_runtime_max_concurrent_reconciles",
+    "workqueue_depth",
+    "workqueue_adds_total",
+    "workqueue_queue_duration_seconds_bucket",
+    "workqueue_work_duration_seconds_bucket",
+    "workqueue_unfinished_work_seconds",
+    "workqueue_longest_running_processor_seconds",
+    "workqueue_retries_total",
+    "rest_client_requests_total",
+    "rest_client_request_duration_seconds_bucket",
+    "leader_election_master_status",
+}
+"""What dashboards of controllers written in Go look for."""
+
+
 class OperatorProcess:
     """One replica."""
 
@@ -120,19 +140,42 @@ async def test_metrics_are_for_holders_of_a_certificate_only(cluster: Cluster, o
     reader = write_identity(tmp_path / "reader", authority, authority.issue("reader", sans=["monitoring.mindx-dl"]))
     other = write_identity(tmp_path / "other", stranger, stranger.issue("reader", sans=["monitoring.mindx-dl"]))
     one = operators[0]
-    await one.start(f"--metrics-address=127.0.0.1:{one.metrics}", f"--metrics-tls-dir={own}")
+    await one.start(f"--metrics-address=127.0.0.1:{one.metrics}", f"--metrics-tls-dir={own}", "--concurrent-reconciles=3")
     await eventually(one.ready, "the operator is ready", 30)
     url = f"https://127.0.0.1:{one.metrics}/metrics"
 
     client = HttpClient(TlsIdentity(TlsFiles.in_directory(reader)))
     answer = await client.request("GET", url, expect_sans=["infer-operator-metrics.mindx-dl"])
-    assert (answer.status, b"controller_runtime_reconcile_total" in answer.body) == (200, True)
+    assert answer.status == 200
+    served = {line.partition("{")[0] for line in answer.body.decode().splitlines()}
+    assert served >= KNOWN_METRICS, KNOWN_METRICS - served
+    assert b'controller_runtime_max_concurrent_reconciles{controller="instance-set"} 3.0' in answer.body
+    assert (await client.request("GET", url.replace("/metrics", "/debug/tasks"))).status == 404
     await client.close()
 
     client = HttpClient(TlsIdentity(TlsFiles.in_directory(other)))
     with pytest.raises(TransportError):
         await client.request("GET", url)
     await client.close()
+    assert await one.end() == 0
+
+
+async def test_profiles_are_served_only_when_asked_for(cluster: Cluster, operators: list[OperatorProcess], tmp_path: Path) -> None:
+    authority = Authority("pd")
+    own = write_identity(tmp_path / "own", authority, authority.issue("operator", sans=["infer-operator-metrics.mindx-dl"]))
+    reader = write_identity(tmp_path / "reader", authority, authority.issue("reader", sans=["monitoring.mindx-dl"]))
+    one = operators[0]
+    await one.start(f"--metrics-address=127.0.0.1:{one.metrics}", f"--metrics-tls-dir={own}", "--profiling")
+    await eventually(one.ready, "the operator is ready", 30)
+
+    client = HttpClient(TlsIdentity(TlsFiles.in_directory(reader)))
+    tasks = await client.request("GET", f"https://127.0.0.1:{one.metrics}/debug/tasks")
+    profile = await client.request("GET", f"https://127.0.0.1:{one.metrics}/debug/profile?seconds=0.3")
+    await client.close()
+
+    assert b"infer-service-set-0" in tasks.body
+    assert b"asyncio.base_events:BaseEventLoop.run_forever;" in profile.body
+    assert await asyncio.to_thread(one.status, "/debug/tasks") == 404
     assert await one.end() == 0
 
 
