@@ -10,9 +10,9 @@ Seed: operator RFC, 7.1 ("validate"), limits of Kubernetes names, and the visibl
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, TypeAlias
 
 from controller_runtime.api.infer_service import PRIORITY_MAX, PRIORITY_MIN, ROLES_MAX, InferServiceSpec
 from controller_runtime.api.infer_service_set import SERVICES_MAX, SERVICES_MIN, InferServiceSetSpec
@@ -37,8 +37,14 @@ class Capabilities:
     """(apiVersion, kind) of every workload handler."""
     pod_groups: bool = False
     """Gang scheduling is available."""
+    autoscaling: bool = False
+    """HorizontalPodAutoscalers of autoscaling/v2 are available."""
     node_ports: range = range(30000, 32768)
     """The API server's service node port range."""
+
+
+CapabilitiesNow: TypeAlias = Callable[[], Capabilities]
+"""What is possible at this moment: kinds are installed and removed while the operator runs."""
 
 
 @dataclass(frozen=True)

@@ -4,6 +4,7 @@
 Least privilege: no wildcard, no Secret, no pod. `create` stands beside `patch` because a server-side apply
 that makes an object needs both; `finalizers` because owner references that block deletion need it where the
 API server checks that. Leases are granted in the operator's namespace only, by name once they exist.
+Of the cluster's CRDs it reads the one it follows, by name.
 Seed: operator RFC, 8.4 and 11.1.
 """
 
@@ -14,6 +15,7 @@ from typing import Any
 from controller_runtime.api.meta import GROUP
 
 LEASE_NAME = "infer-operator"
+POD_GROUP_CRD = "podgroups.scheduling.volcano.sh"
 
 READ = ("get", "list", "watch")
 MANAGE = (*READ, "create", "patch", "delete")
@@ -29,6 +31,9 @@ def cluster_rules() -> list[dict[str, Any]]:
         _rule("apps", ("deployments", "statefulsets"), MANAGE),
         _rule("", ("services",), MANAGE),
         _rule("", ("events",), ("create", "patch")),
+        _rule("scheduling.volcano.sh", ("podgroups",), MANAGE),
+        _rule("autoscaling", ("horizontalpodautoscalers",), MANAGE),
+        {**_rule("apiextensions.k8s.io", ("customresourcedefinitions",), READ), "resourceNames": [POD_GROUP_CRD]},
     ]
 
 

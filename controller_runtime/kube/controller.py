@@ -107,6 +107,12 @@ class Controller:
 
         informer.add_handler(on_change)
 
+    def wake_all(self, informer: Informer) -> None:
+        """Enqueue every object of `informer` itself: something changed that concerns all of them."""
+        for obj in informer.store.all():
+            for request in itself(obj):
+                self.queue.add(request)
+
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish what is under way within `drain_s`."""
         workers = [asyncio.create_task(self._work(), name=f"{self.name}-{number}") for number in range(self._workers)]

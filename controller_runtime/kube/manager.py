@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TypeAlias
+from typing import TypeAlias, TypeVar
 
 from controller_runtime.errors import DeadlineError
 from controller_runtime.foundation.log import get_logger
@@ -21,6 +21,7 @@ from controller_runtime.kube.lifecycle import run_until
 
 SYNC_TIMEOUT_S = 120.0
 
+InformerT = TypeVar("InformerT", bound=Informer)
 Runnable: TypeAlias = Callable[[asyncio.Event], Awaitable[None]]
 
 log = get_logger(__name__)
@@ -46,7 +47,7 @@ class Manager:
         """Whether this replica may reconcile."""
         return self._elector is None or self._elector.is_leader
 
-    def add_informer(self, informer: Informer) -> Informer:
+    def add_informer(self, informer: InformerT) -> InformerT:
         """Run `informer` on every replica. Returns it."""
         self._informers.append(informer)
         return informer

@@ -78,6 +78,11 @@ class Reflector:
                     log.warning("watch interrupted", kind=self._kind.kind, err=err)
                 await asyncio.sleep(self._backoff.next_s())
 
+    def reset(self) -> None:
+        """Forget the last version seen: the next `run` lists first."""
+        self._version = None
+        self._backoff.reset()
+
     async def _list(self) -> None:
         items, version = await self._client.list(self._kind, self._namespace, self._label_selector, self._field_selector)
         LISTS.labels(self._kind.kind).inc()

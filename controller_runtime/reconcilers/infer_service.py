@@ -12,7 +12,7 @@ from pydantic import ValidationError
 
 from controller_runtime.api import instance_set
 from controller_runtime.api.infer_service import KIND, InferService, InferServiceStatus
-from controller_runtime.api.infer_validation import Capabilities, Findings, check_service
+from controller_runtime.api.infer_validation import CapabilitiesNow, Findings, check_service
 from controller_runtime.api.instance_set import InstanceSetSpec
 from controller_runtime.api.labels import (
     INFER_SERVICE_ID,
@@ -41,7 +41,7 @@ class InferServiceReconciler:
     """Brings one InferService to its spec."""
 
     def __init__(
-        self, services: Store, instance_sets: Store, writer: ChildWriter, publisher: StatusPublisher, can: Capabilities, clock: Clock
+        self, services: Store, instance_sets: Store, writer: ChildWriter, publisher: StatusPublisher, can: CapabilitiesNow, clock: Clock
     ) -> None:
         self._services, self._instance_sets = services, instance_sets
         self._writer, self._publisher = writer, publisher
@@ -58,7 +58,7 @@ class InferServiceReconciler:
         except ValidationError as err:
             return await self._report_unreadable(obj, err)
         place = service_place(parent.metadata.name, parent.metadata.labels)
-        findings = check_service(parent.metadata.name, parent.spec, place.offset, self._can)
+        findings = check_service(parent.metadata.name, parent.spec, place.offset, self._can())
         children = owned(self._instance_sets, parent.metadata.uid)
         failures = [] if findings.service else await self._bring(parent, findings, children)
         await self._publish(obj, parent, children, findings, failures)

@@ -11,7 +11,7 @@ from __future__ import annotations
 from pydantic import ValidationError
 
 from controller_runtime.api.infer_service_set import KIND, InferServiceSet, InferServiceSetStatus
-from controller_runtime.api.infer_validation import Capabilities, Findings, check_set
+from controller_runtime.api.infer_validation import CapabilitiesNow, Findings, check_set
 from controller_runtime.api.labels import SERVICE_INDEX, SET_NAME
 from controller_runtime.api.meta import API_VERSION, JsonObject
 from controller_runtime.api.names import infer_service_name
@@ -32,7 +32,7 @@ class InferServiceSetReconciler:
     """Brings one InferServiceSet to its spec."""
 
     def __init__(
-        self, sets: Store, services: Store, writer: ChildWriter, publisher: StatusPublisher, can: Capabilities, clock: Clock
+        self, sets: Store, services: Store, writer: ChildWriter, publisher: StatusPublisher, can: CapabilitiesNow, clock: Clock
     ) -> None:
         self._sets, self._services = sets, services
         self._writer, self._publisher = writer, publisher
@@ -48,7 +48,7 @@ class InferServiceSetReconciler:
             parent = InferServiceSet.model_validate(obj)
         except ValidationError as err:
             return await self._report_unreadable(obj, err)
-        findings = check_set(parent.metadata.name, parent.spec, self._can)
+        findings = check_set(parent.metadata.name, parent.spec, self._can())
         children = owned(self._services, parent.metadata.uid)
         failures = [] if findings.service else await self._bring(parent, children)
         await self._publish(obj, parent, children, findings, failures)

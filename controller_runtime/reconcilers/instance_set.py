@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from pydantic import ValidationError
 
-from controller_runtime.api.infer_validation import Capabilities, check_instance_set
+from controller_runtime.api.infer_validation import CapabilitiesNow, check_instance_set
 from controller_runtime.api.instance_set import KIND, InstanceSet, InstanceSetSpec, InstanceSetStatus
 from controller_runtime.api.labels import INSTANCE_INDEX
 from controller_runtime.api.meta import JsonObject, ObjectMeta
@@ -56,7 +56,7 @@ class Children:
 class InstanceSetReconciler:
     """Brings one InstanceSet to its spec."""
 
-    def __init__(self, caches: Caches, writer: ChildWriter, publisher: StatusPublisher, can: Capabilities, clock: Clock) -> None:
+    def __init__(self, caches: Caches, writer: ChildWriter, publisher: StatusPublisher, can: CapabilitiesNow, clock: Clock) -> None:
         self._caches = caches
         self._writer, self._publisher = writer, publisher
         self._can, self._clock = can, clock
@@ -71,7 +71,7 @@ class InstanceSetReconciler:
             view = self._view(InstanceSet.model_validate(obj))
         except ValidationError as err:
             return await self._report_unreadable(obj, err)
-        problems = check_instance_set(view.service, view.instance_set.spec, view.labels, view.place.offset, self._can)
+        problems = check_instance_set(view.service, view.instance_set.spec, view.labels, view.place.offset, self._can())
         children = self._children(view.instance_set.metadata.uid)
         handler = _handler(view.instance_set.spec)
         failures = [] if problems or handler is None else await self._bring(view, handler, children)

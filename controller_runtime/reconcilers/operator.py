@@ -8,7 +8,9 @@ Seed: operator RFC, 5.2.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
 
 from controller_runtime.api.infer_validation import Capabilities
 from controller_runtime.api.labels import OPERATOR, OPERATOR_VALUE
@@ -17,9 +19,20 @@ from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.controller import Controller, itself, owner
 from controller_runtime.kube.events import EventRecorder
 from controller_runtime.kube.informer import Informer
-from controller_runtime.kube.kind import INFER_SERVICE, INFER_SERVICE_SET, INSTANCE_SET, SERVICE, Kind, Object
+from controller_runtime.kube.kind import (
+    HORIZONTAL_POD_AUTOSCALER,
+    INFER_SERVICE,
+    INFER_SERVICE_SET,
+    INSTANCE_SET,
+    POD_GROUP,
+    SERVICE,
+    Kind,
+    Object,
+)
 from controller_runtime.kube.lease import LeaseElector
 from controller_runtime.kube.manager import Manager
+from controller_runtime.kube.optional_informer import OptionalInformer
+from controller_runtime.kube.presence import CrdPresence, DiscoveredPresence, Presence
 from controller_runtime.reconcilers.apply import ChildWriter
 from controller_runtime.reconcilers.infer_service import InferServiceReconciler
 from controller_runtime.reconcilers.infer_service_set import InferServiceSetReconciler
@@ -40,6 +53,7 @@ class OperatorSettings:
     workers: int = WORKERS
     """Reconciles at a time, per controller."""
     capabilities: Capabilities = field(default_factory=Capabilities)
+    """Those that do not depend on what the cluster has installed."""
 
 
 def build_operator(
@@ -57,10 +71,18 @@ def build_operator(
     def cache(kind: Kind, label_selector: str = "") -> Informer:
         return manager.add_informer(Informer(client, kind, label_selector=label_selector, indexes=OWNER_INDEXES))
 
+    def optional(kind: Kind, presence: Callable[[KubeClient, Kind], Presence]) -> OptionalInformer:
+        found = OptionalInformer(client, kind, presence(client, kind), label_selector=MANAGED, indexes=OWNER_INDEXES)
+        return manager.add_informer(found)
+
     sets, infer_services, instance_sets = cache(INFER_SERVICE_SET), cache(INFER_SERVICE), cache(INSTANCE_SET)
     services = cache(SERVICE, MANAGED)
     workloads = {handler.kind: cache(handler.kind, MANAGED) for handler in HANDLERS}
-    events, can = EventRecorder(client, COMPONENT, clock=clock), settings.capabilities
+    pod_groups, autoscalers = optional(POD_GROUP, CrdPresence), optional(HORIZONTAL_POD_AUTOSCALER, DiscoveredPresence)
+    events = EventRecorder(client, COMPONENT, clock=clock)
+
+    def can() -> Capabilities:
+        return replace(settings.capabilities, pod_groups=pod_groups.is_available, autoscaling=autoscalers.is_available)
 
     set_reconciler = InferServiceSetReconciler(
         sets.store, infer_services.store, ChildWriter(client), StatusPublisher(client, events), can, clock
@@ -81,6 +103,9 @@ def build_operator(
     instance_set_controller.watch(instance_sets, itself, when=is_wish)
     for informer in (services, *workloads.values()):
         instance_set_controller.watch(informer, owner(INSTANCE_SET), when=is_news)
+    for optional_kind in (pod_groups, autoscalers):
+        for controller, own in ((set_controller, sets), (service_controller, infer_services), (instance_set_controller, instance_sets)):
+            optional_kind.on_availability(partial(controller.wake_all, own))
     return manager
 
 
