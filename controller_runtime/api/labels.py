@@ -30,6 +30,8 @@ INFER_SERVICE_ID = "inferserviceid"
 """No prefix: the Ascend scheduler plugin reads it. Groups pods of one InferService on one super node."""
 SCHEDULE_POLICY = "huawei.com/schedule_policy"
 SUPER_NODE_SUFFIX = "-sp"
+POD_GROUP_NAME = "scheduling.k8s.io/group-name"
+"""Annotation of pods: Volcano schedules the pods of one PodGroup together."""
 FAULT_SCHEDULING = "fault-scheduling"
 
 

@@ -33,6 +33,11 @@ def instance_service_name(service: str, role: str, index: int) -> str:
     return f"service-{workload_name(service, role, index)}"
 
 
+def pod_group_name(service: str, role: str, index: int) -> str:
+    """`pg-<inferservice>-<role>-<j>`, the PodGroup of one instance."""
+    return f"pg-{workload_name(service, role, index)}"
+
+
 def role_service_name(name: str, service: str, role: str) -> str:
     """`<name>-<inferservice>-<role>`, a Service in front of a whole role."""
     return f"{name}-{service}-{role}"

@@ -11,19 +11,14 @@ from __future__ import annotations
 
 import hashlib
 import json
-import re
 from collections.abc import Mapping
-from decimal import Decimal
 from typing import Any
 
 from controller_runtime.api.labels import APPLIED_HASH
 from controller_runtime.api.meta import API_VERSION, JsonObject
+from controller_runtime.reconcilers.quantities import quantity
 
 HASH_LENGTH = 16
-NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,2})?")
-"""Two digits of exponent hold every quantity; a hash such as 51e4995521140799 is no number."""
-BINARY = {"Ki": 2**10, "Mi": 2**20, "Gi": 2**30, "Ti": 2**40, "Pi": 2**50, "Ei": 2**60}
-DECIMAL = {"n": "1e-9", "u": "1e-6", "m": "1e-3", "": "1", "k": "1e3", "M": "1e6", "G": "1e9", "T": "1e12", "P": "1e15", "E": "1e18"}
 
 
 def with_hash(desired: JsonObject) -> JsonObject:
@@ -71,26 +66,9 @@ def equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def quantity(text: object) -> Decimal | None:
-    """Value of a Kubernetes quantity such as `1500m`, `64Gi`, `2e3` or 4; None when it is none."""
-    if isinstance(text, bool) or not isinstance(text, str | int | float):
-        return None
-    number = str(text)
-    for suffix, factor in BINARY.items():
-        if number.endswith(suffix):
-            return _decimal(number.removesuffix(suffix), Decimal(factor))
-    if number and number[-1] in DECIMAL:
-        return _decimal(number[:-1], Decimal(DECIMAL[number[-1]]))
-    return _decimal(number, Decimal(1))
-
-
 def _digest(value: object) -> str:
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_LENGTH]
-
-
-def _decimal(text: str, factor: Decimal) -> Decimal | None:
-    return Decimal(text) * factor if NUMBER.fullmatch(text) else None
 
 
 def _same_quantity(one: object, other: object) -> bool:

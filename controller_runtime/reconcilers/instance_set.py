@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: Apache-2.0
-"""InstanceSet -> per instance one workload and its Service, and the Services the role declares.
+"""InstanceSet -> per instance one workload, its Service and (gang) its PodGroup, and the Services the role declares.
 
 An instance depends on its index and the template, never on how many there are: scaling from one to two leaves the first
-untouched. Services come before workloads, because pods look names up as they start. One instance that cannot be made does
+untouched. Services come before workloads, because pods look names up as they start; so do PodGroups, without which
+the pods of a gang never start. One instance that cannot be made does
 not hold up the others.
 Seed: operator RFC, 7.1.3 and 7.2.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
@@ -21,13 +22,15 @@ from controller_runtime.api.meta import JsonObject, ObjectMeta
 from controller_runtime.api.names import workload_name
 from controller_runtime.api.problems import from_validation
 from controller_runtime.foundation.clock import Clock
+from controller_runtime.kube.client import Propagation
 from controller_runtime.kube.controller import Result
-from controller_runtime.kube.kind import Kind, Object, is_deleting
+from controller_runtime.kube.kind import POD_GROUP, Kind, Object, is_deleting
 from controller_runtime.kube.store import Store
 from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers import services
 from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_each, raise_first
 from controller_runtime.reconcilers.ownership import label_of, owned, surplus
+from controller_runtime.reconcilers.pod_groups import desired_pod_group, group_of
 from controller_runtime.reconcilers.publish import StatusPublisher
 from controller_runtime.reconcilers.role_view import RoleView
 from controller_runtime.reconcilers.status import Blocker, blockers_of, instance_set_status, invalid
@@ -43,6 +46,8 @@ class Caches:
     services: Store
     workloads: Mapping[Kind, Store]
     """One per handler."""
+    pod_groups: Store
+    """Empty while the cluster does not know the kind."""
 
 
 @dataclass
@@ -51,6 +56,7 @@ class Children:
 
     services: dict[str, Object]
     workloads: dict[Kind, dict[str, Object]]
+    pod_groups: dict[str, Object] = field(default_factory=dict)
 
 
 class InstanceSetReconciler:
@@ -80,35 +86,41 @@ class InstanceSetReconciler:
         return Result.done()
 
     async def _bring(self, view: RoleView, handler: WorkloadHandler, children: Children) -> list[tuple[JsonObject, WriteError]]:
-        """Delete what is too much, then Services, then workloads."""
+        """Delete what is too much, then Services, then PodGroups, then workloads."""
         wanted_services = desired_services(view, handler)
+        wanted_groups = [desired_pod_group(view, index) for index in range(view.replicas)] if view.is_gang else []
         wanted_workloads = [handler.desired(view, index) for index in range(view.replicas)]
         extra = [
             *surplus_workloads(children, handler.kind, _names(wanted_workloads)),
             *surplus_services(children.services.values(), _names(wanted_services)),
+            *surplus(children.pod_groups.values(), _names(wanted_groups), INSTANCE_INDEX),
         ]
-        workloads = children.workloads[handler.kind]
-
-        async def ensure_service(desired: JsonObject) -> None:
-            name = desired["metadata"]["name"]
-            live = children.services.get(name)
-            if live is not None and services.must_recreate(desired, live):
-                await self._writer.replace(live, "Background")
-            children.services[name] = await self._writer.ensure(desired, live)
-
-        async def ensure_workload(desired: JsonObject) -> None:
-            name = desired["metadata"]["name"]
-            live = workloads.get(name)
-            if live is not None and handler.must_recreate(desired, live):
-                del workloads[name]
-                await self._writer.replace(live, "Foreground")
-            workloads[name] = await self._writer.ensure(desired, live)
-
-        return [
+        ensure_service = self._ensurer(children.services, services.must_recreate, "Background")
+        ensure_group = self._ensurer(children.pod_groups, _never, "Background")
+        ensure_workload = self._ensurer(children.workloads[handler.kind], handler.must_recreate, "Foreground")
+        failures = [
             *await for_each(extra, self._writer.delete),
             *await for_each(wanted_services, ensure_service),
-            *await for_each(wanted_workloads, ensure_workload),
+            *await for_each(wanted_groups, ensure_group),
         ]
+        failed = _names(desired for desired, _ in failures if desired["kind"] == POD_GROUP.kind)
+        grouped = [each for each in wanted_workloads if group_of(each) not in failed]
+        return [*failures, *await for_each(grouped, ensure_workload)]
+
+    def _ensurer(
+        self, present: dict[str, Object], must_recreate: Callable[[JsonObject, Object], bool], propagation: Propagation
+    ) -> Callable[[JsonObject], Awaitable[None]]:
+        """A function that brings one child to its desired state and notes it in `present`."""
+
+        async def ensure(desired: JsonObject) -> None:
+            name = desired["metadata"]["name"]
+            live = present.get(name)
+            if live is not None and must_recreate(desired, live):
+                del present[name]
+                await self._writer.replace(live, propagation)
+            present[name] = await self._writer.ensure(desired, live)
+
+        return ensure
 
     async def _publish(
         self, obj: Object, view: RoleView, handler: WorkloadHandler | None, children: Children, blockers: list[Blocker]
@@ -136,6 +148,7 @@ class InstanceSetReconciler:
         return Children(
             services=owned(self._caches.services, uid),
             workloads={kind: owned(store, uid) for kind, store in self._caches.workloads.items()},
+            pod_groups=owned(self._caches.pod_groups, uid),
         )
 
 
@@ -170,6 +183,10 @@ def surplus_services(present: Iterable[Object], wanted: set[str]) -> list[Object
 def _is_instance_ready(children: Children, handlers: Iterable[WorkloadHandler], name: str) -> bool:
     found = ((handler, children.workloads[handler.kind].get(name)) for handler in handlers)
     return any(workload is not None and not is_deleting(workload) and handler.is_ready(workload) for handler, workload in found)
+
+
+def _never(_desired: JsonObject, _live: Object) -> bool:
+    return False
 
 
 def _names(objects: Iterable[JsonObject]) -> set[str]:

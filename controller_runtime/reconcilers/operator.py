@@ -90,7 +90,13 @@ def build_operator(
     service_reconciler = InferServiceReconciler(
         infer_services.store, instance_sets.store, ChildWriter(client), StatusPublisher(client, events), can, clock
     )
-    caches = Caches(instance_sets.store, infer_services.store, services.store, {kind: each.store for kind, each in workloads.items()})
+    caches = Caches(
+        instance_sets.store,
+        infer_services.store,
+        services.store,
+        {kind: each.store for kind, each in workloads.items()},
+        pod_groups.store,
+    )
     instance_set_reconciler = InstanceSetReconciler(caches, ChildWriter(client), StatusPublisher(client, events), can, clock)
 
     set_controller = manager.add_controller(Controller("infer-service-set", set_reconciler.reconcile, settings.workers))
@@ -103,6 +109,7 @@ def build_operator(
     instance_set_controller.watch(instance_sets, itself, when=is_wish)
     for informer in (services, *workloads.values()):
         instance_set_controller.watch(informer, owner(INSTANCE_SET), when=is_news)
+    instance_set_controller.watch(pod_groups, owner(INSTANCE_SET), when=is_drift)
     for optional_kind in (pod_groups, autoscalers):
         for controller, own in ((set_controller, sets), (service_controller, infer_services), (instance_set_controller, instance_sets)):
             optional_kind.on_availability(partial(controller.wake_all, own))
@@ -120,3 +127,8 @@ def is_wish(old: Object | None, new: Object | None) -> bool:
 def is_news(old: Object | None, new: Object | None) -> bool:
     """Whether a child changed or went, or appeared with something to say (its status was observed)."""
     return old is not None or (new is not None and bool(new.get("status", {}).get("observedGeneration")))
+
+
+def is_drift(old: Object | None, new: Object | None) -> bool:
+    """Whether somebody changed or removed what we made. What its controller reports in its status is not for us."""
+    return old is not None and (new is None or is_wish(old, new) or old.get("spec") != new.get("spec"))

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller_runtime.api.instance_set import KIND, InstanceSet
-from controller_runtime.api.labels import APPLIED_HASH, INSTANCE_SET_NAME, SCHEDULING_STRATEGY, SERVICE_NAME, index_labels
+from controller_runtime.api.labels import APPLIED_HASH, GANG_SCHEDULE, INSTANCE_SET_NAME, SCHEDULING_STRATEGY, SERVICE_NAME, index_labels
 from controller_runtime.api.meta import API_VERSION, JsonObject
 from controller_runtime.api.names import ServicePlace, service_place
 
@@ -41,6 +41,11 @@ class RoleView:
     def replicas(self) -> int:
         """Instances asked for."""
         return self.instance_set.spec.replicas or 0
+
+    @property
+    def is_gang(self) -> bool:
+        """Whether all pods of an instance start, or none. Exactly `true` asks for it."""
+        return self.instance_set.metadata.labels.get(GANG_SCHEDULE) == "true"
 
     @property
     def labels(self) -> dict[str, str]:

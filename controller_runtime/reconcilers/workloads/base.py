@@ -14,8 +14,9 @@ from typing import Any, Protocol
 
 from controller_runtime.api.labels import FAULT_SCHEDULING, INFER_SERVICE_ID
 from controller_runtime.api.meta import JsonObject
-from controller_runtime.api.names import workload_name
+from controller_runtime.api.names import pod_group_name, workload_name
 from controller_runtime.kube.kind import Kind
+from controller_runtime.reconcilers.pod_groups import join_group
 from controller_runtime.reconcilers.role_view import RoleView
 
 
@@ -57,6 +58,8 @@ def build(kind: Kind, view: RoleView, index: int) -> JsonObject:
     _name_pods(template, view, identity)
     for container in (template.get("spec") or {}).get("containers") or ():
         container["env"] = _environment(container.get("env") or [], view, index)
+    if view.is_gang:
+        join_group(kind, spec, pod_group_name(view.service, view.role, index))
     labels = {**view.labels, **role.metadata.labels, **identity}
     if fault_scheduling is not None:
         labels[FAULT_SCHEDULING] = fault_scheduling

@@ -9,6 +9,7 @@ from typing import Any
 from controller_runtime.api.meta import JsonObject
 from controller_runtime.kube.kind import DEPLOYMENT, Kind
 from controller_runtime.reconcilers.differences import equal
+from controller_runtime.reconcilers.pod_groups import must_gather
 from controller_runtime.reconcilers.role_view import RoleView
 from controller_runtime.reconcilers.workloads.base import build, is_current, pods_of
 
@@ -35,5 +36,5 @@ class DeploymentHandler:
         return is_current(workload) and counts == {pods_of(workload)} and {"Available", "Progressing"} <= holding
 
     def must_recreate(self, desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-        """Only the selector never changes."""
-        return not equal(desired["spec"]["selector"], live["spec"].get("selector"))
+        """Only the selector never changes; and a gang forms at once."""
+        return must_gather(desired, live) or not equal(desired["spec"]["selector"], live["spec"].get("selector"))

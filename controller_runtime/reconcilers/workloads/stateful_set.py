@@ -10,6 +10,7 @@ from controller_runtime.api.meta import JsonObject
 from controller_runtime.api.names import instance_service_name
 from controller_runtime.kube.kind import STATEFUL_SET, Kind
 from controller_runtime.reconcilers.differences import covers, equal
+from controller_runtime.reconcilers.pod_groups import must_gather
 from controller_runtime.reconcilers.role_view import RoleView
 from controller_runtime.reconcilers.workloads.base import build, is_current, pods_of
 
@@ -39,10 +40,11 @@ class StatefulSetHandler:
         return is_current(workload) and counts == {pods_of(workload)} and is_settled
 
     def must_recreate(self, desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
-        """Selector, Service name, pod management and volume claims never change."""
+        """Selector, Service name, pod management and volume claims never change; and a gang forms at once."""
         want, have = desired["spec"], live["spec"]
         return (
-            not equal(want["selector"], have.get("selector"))
+            must_gather(desired, live)
+            or not equal(want["selector"], have.get("selector"))
             or want["serviceName"] != have.get("serviceName")
             or (want.get("podManagementPolicy") or "OrderedReady") != (have.get("podManagementPolicy") or "OrderedReady")
             or len(want.get("volumeClaimTemplates") or ()) != len(have.get("volumeClaimTemplates") or ())
