@@ -136,7 +136,12 @@ class EtcdCluster(ComponentResource):
         template = pod_template(labels=AUTH_LABELS, containers=[container], service_account=AUTH_LABELS["app"], restart_policy="OnFailure")
         return Job(
             f"{self._name}-auth-{digest}",
-            metadata={"name": f"etcd-auth-{digest}", "namespace": self._args.namespace, "labels": AUTH_LABELS},
+            metadata={
+                "name": f"etcd-auth-{digest}",
+                "namespace": self._args.namespace,
+                "labels": AUTH_LABELS,
+                "annotations": {"pulumi.com/replaceUnready": "true"},
+            },
             spec={"backoffLimit": 6, "activeDeadlineSeconds": AUTH_DEADLINE_S, "template": template},
             opts=opts,
         )

@@ -1,5 +1,9 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The Coordinator: the entry of inference requests. Source: deployment manual, coordinator."""
+"""The Coordinator: the entry of inference requests. Source: deployment manual, coordinator.
+
+Pulumi does not await it: it is Ready only once Servers have loaded their weights and have roles, and of two replicas only the
+master ever is. The proof of the stack waits for it instead.
+"""
 
 from __future__ import annotations
 
@@ -52,7 +56,7 @@ class Coordinator(ComponentResource):
         self.service = service(place, COORDINATOR_SERVICE, {"infer": ports.predict}, child, node_ports)
         if config.coordinator.replicas > 1:
             disruption_budget(place, child)
-        self.deployment = deployment(place, config.coordinator.replicas, coordinator_template(args), child, [account])
+        self.deployment = deployment(place, config.coordinator.replicas, coordinator_template(args), child, [account], one_ready=True)
         self.endpoint = f"https://{COORDINATOR_SERVICE}.{namespace}.svc.{config.cluster.domain}:{ports.predict}"
         self.register_outputs({"endpoint": self.endpoint})
 

@@ -3,9 +3,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from controller_runtime.api.stack import StackConfig
+from controller_runtime.api.problems import Problem
+from controller_runtime.api.stack import DecisionSpec, StackConfig
+from controller_runtime.api.stack_rules import ROOT, check_stack
 from controller_runtime.errors import ConfigError
 from controller_runtime.ms.role_decision.decision import DecisionInputs, DecisionRecord, decide
 from controller_runtime.ms.role_decision.profiles import MACHINES, MODELS, Engine
@@ -31,9 +34,10 @@ def role_split(config: StackConfig) -> RoleSplit:
     """Read or decide the counts.
 
     Raises:
-        ConfigError: no split of `total_instances` serves.
+        ConfigError: model or machine have no profile, no split of `total_instances` serves, or it breaks a rule of the stack.
     """
     workload, decision = config.workload, config.decision
+    _check_profiles(decision)
     given = workload.prefill.instances is not None and workload.decode.instances is not None
     total = workload.total_instances or (workload.prefill.instances or 0) + (workload.decode.instances or 0)
     record = decide(
@@ -59,4 +63,27 @@ def role_split(config: StackConfig) -> RoleSplit:
         raise ConfigError(
             f"ascend-pd:stack.workload.total_instances is {total}: {record.reason} Change total_instances, the model or the objectives."
         )
-    return RoleSplit({"prefill": record.split.prefill, "decode": record.split.decode}, False, record)
+    instances = {"prefill": record.split.prefill, "decode": record.split.decode}
+    try:
+        check_stack(_with_counts(config, instances))
+    except ConfigError as error:
+        decided = f"The counts were decided for workload.total_instances {total}: change that, or give instances of both roles."
+        raise ConfigError([f"{problem} {decided}" for problem in error.problems]) from error
+    return RoleSplit(instances, False, record)
+
+
+def _check_profiles(decision: DecisionSpec) -> None:
+    known: dict[str, Iterable[str]] = {"model": MODELS, "machine": MACHINES}
+    problems = [
+        Problem(f"decision.{field}", getattr(decision, field), "has no profile", f"Use one of {', '.join(sorted(names))}").sentence(ROOT)
+        for field, names in known.items()
+        if getattr(decision, field) not in names
+    ]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _with_counts(config: StackConfig, instances: Mapping[str, int]) -> StackConfig:
+    """The stack as if its counts had been given."""
+    roles = {field: getattr(config.workload, field).model_copy(update={"instances": count}) for field, count in instances.items()}
+    return config.model_copy(update={"workload": config.workload.model_copy(update={**roles, "total_instances": None})})

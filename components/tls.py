@@ -66,7 +66,7 @@ class Pki(ComponentResource):
         made = [identity for identity in args.identities if identity.name not in args.spec.existing]
         authorities = {authority: self._authority(authority) for authority in Authority}
         current, revoked = self._leaves(made, authorities)
-        lists = {authority: self._revocation_list(authority, *authorities[authority], revoked) for authority in Authority}
+        lists = {authority: self._revocation_list(authority, *authorities[authority], revoked, current) for authority in Authority}
         self.secrets = {leaf.identity.name: self._secret(leaf, authorities, lists) for leaf in current}
         self.crl_numbers = {authority.value: crl.number for authority, crl in lists.items()}
         self.expiry = Output.all(**{leaf.identity.name: leaf.certificate.validity_end_time for leaf in current})
@@ -124,13 +124,16 @@ class Pki(ComponentResource):
         )
         return _Leaf(identity, generation, key, certificate)
 
-    def _revocation_list(self, authority: Authority, key: PrivateKey, ca: SelfSignedCert, revoked: Sequence[_Leaf]) -> Crl:
+    def _revocation_list(
+        self, authority: Authority, key: PrivateKey, ca: SelfSignedCert, revoked: Sequence[_Leaf], current: Sequence[_Leaf]
+    ) -> Crl:
         return Crl(
             f"{self._name}-{authority}-crl",
             authority=authority.value,
             ca_cert_pem=ca.cert_pem,
             ca_key_pem=key.private_key_pem,
             revoked_cert_pems=[leaf.certificate.cert_pem for leaf in revoked if leaf.identity.authority == authority],
+            current_cert_pems=[leaf.certificate.cert_pem for leaf in current if leaf.identity.authority == authority],
             valid_hours=self._spec.crl_hours,
             renew_before_hours=self._spec.crl_renew_before_hours,
             opts=self._child,

@@ -34,16 +34,28 @@ class Place:
         return {"name": name or self.name, "namespace": self.namespace, "labels": dict(self.labels)}
 
 
-def deployment(place: Place, replicas: int, template: Manifest, opts: ResourceOptions, depends_on: Sequence[Resource] = ()) -> Deployment:
-    """Declare a Deployment that Pulumi awaits. Two replicas on different hosts replace one at a time."""
+def deployment(
+    place: Place,
+    replicas: int,
+    template: Manifest,
+    opts: ResourceOptions,
+    depends_on: Sequence[Resource] = (),
+    *,
+    one_ready: bool = False,
+) -> Deployment:
+    """Declare a Deployment that Pulumi awaits. Two replicas on different hosts replace one at a time.
+
+    `one_ready`: by design one replica is Ready and the others stand by. Then nobody can await all of them, and replacing
+    one at a time would wait for ever for the standby: all are replaced together.
+    """
     spec: dict[str, Any] = {
         "replicas": replicas,
         "selector": {"matchLabels": dict(place.labels)},
         "template": template,
-        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": 1, "maxSurge": 0}},
+        "strategy": {"type": "RollingUpdate", "rollingUpdate": {"maxUnavailable": replicas if one_ready else 1, "maxSurge": 0}},
     }
     metadata = place.metadata()
-    metadata["annotations"] = {"pulumi.com/timeoutSeconds": str(READY_TIMEOUT_S)}
+    metadata["annotations"] = {"pulumi.com/skipAwait": "true"} if one_ready else {"pulumi.com/timeoutSeconds": str(READY_TIMEOUT_S)}
     return Deployment(
         f"{place.prefix}-deployment",
         metadata=metadata,

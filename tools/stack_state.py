@@ -40,10 +40,10 @@ def forget_stack(places: Places, stack: str) -> None:
     """Remove state, backups and locks of the stack; its passphrase stays."""
     folder = places.pulumi_state / ".pulumi"
     for kind in ("stacks", "backups", "history", "locks"):
-        for path in folder.glob(f"{kind}/**/{stack}*"):
+        for path in folder.glob(f"{kind}/**/{PRODUCT}/{stack}*"):
+            if path.name.partition(".")[0] != stack:
+                continue
             shutil.rmtree(path) if path.is_dir() else path.unlink()
-    for path in folder.glob(f"locks/**/{stack}"):
-        shutil.rmtree(path, ignore_errors=True)
 
 
 def _state_file(places: Places, stack: str) -> Path:

@@ -46,10 +46,14 @@ def _etcd_edges(config: StackConfig) -> list[Edge]:
 def _control_edges(config: StackConfig) -> list[Edge]:
     controller, coordinator, server = _controller(config), _coordinator(config), _server(config)
     ports, server_ports, controller_ports = config.coordinator.ports, config.workload.ports, config.controller.ports
+    clusterd, clusterd_port = (
+        config.clusterd.peer or _simulated_clusterd(config),
+        config.clusterd.peer.port if config.clusterd.peer else CLUSTERD,
+    )
     return [
         Edge(source=controller, target=coordinator, ports=(ports.management, ports.external)),
         Edge(source=controller, target=server, ports=(server_ports.management, server_ports.metrics, server_ports.node_manager)),
-        Edge(source=controller, target=config.clusterd.peer or _simulated_clusterd(config), ports=(CLUSTERD,)),
+        Edge(source=controller, target=clusterd, ports=(clusterd_port,)),
         Edge(source=coordinator, target=controller, ports=(controller_ports.alarm,)),
         Edge(source=server, target=controller, ports=(controller_ports.alarm,)),
     ]

@@ -106,6 +106,9 @@ class PkiNames(Model):
     clusterd_service: str
 
 
+OUTWARD = ("ms-controller-cluster", "ms-controller-ccae")
+"""Identities that only meet peers outside the stack. Everyone inside trusts the stack's own authorities alone, so only these
+can be the site's."""
 CONTROLLER_LINKS = ("http-server", "request-coordinator", "request-server", "external-coordinator", "alarm", "cluster", "ccae")
 """Links of the controller's `tls_config` with an identity of their own in the `pd` authority; the eighth is etcd."""
 

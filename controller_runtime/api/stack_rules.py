@@ -14,14 +14,14 @@ from typing import Any
 from pydantic import ValidationError
 
 from controller_runtime.api.engine_rules import clusterd_rules, engine_rules, is_unreleased
-from controller_runtime.api.pki import identities
+from controller_runtime.api.pki import OUTWARD, identities
 from controller_runtime.api.problems import Problem, from_validation
-from controller_runtime.api.stack import PoolSpec, RoleSpec, StackConfig
+from controller_runtime.api.stack import StackConfig
 from controller_runtime.api.units import GIB, quantity
+from controller_runtime.api.workload_rules import WORKLOAD_RULES, each_role
 from controller_runtime.errors import ConfigError
 
 ROOT = "ascend-pd:stack"
-MAX_SERVERS = 96
 MAX_RATE_SUM = 16
 COORDINATOR_BYTES_PER_REQUEST = 1.2
 """Memory of the Coordinator per byte of the largest request body. Source: deployment manual."""
@@ -42,10 +42,20 @@ def read_stack(raw: Mapping[str, Any]) -> StackConfig:
     except ValidationError as error:
         problems = from_validation(error) + _spanning_the_rest(raw, error)
     else:
-        problems = [problem for rule in RULES for problem in rule(config)]
-        if not problems:
-            return config
+        check_stack(config)
+        return config
     raise ConfigError([problem.sentence(ROOT) for problem in problems])
+
+
+def check_stack(config: StackConfig) -> None:
+    """Apply every rule, for example again when the decision has filled in counts.
+
+    Raises:
+        ConfigError: one sentence per problem.
+    """
+    problems = [problem for rule in RULES for problem in rule(config)]
+    if problems:
+        raise ConfigError([problem.sentence(ROOT) for problem in problems])
 
 
 def _spanning_the_rest(raw: Mapping[str, Any], error: ValidationError) -> list[Problem]:
@@ -138,7 +148,10 @@ def _revocations(config: StackConfig) -> Iterator[Problem]:
             )
     for name in config.pki.existing:
         if name not in known:
-            yield Problem(f"pki.existing.{name}", None, "names no identity of this stack", f"Use one of {', '.join(sorted(known))}")
+            yield Problem(f"pki.existing.{name}", None, "names no identity of this stack", f"Use one of {', '.join(OUTWARD)}")
+        elif name not in OUTWARD or (name == "ms-controller-cluster" and config.clusterd.mode == "simulated"):
+            rule = "meets peers inside the stack, which trust only the stack's own authorities"
+            yield Problem(f"pki.existing.{name}", None, rule, "Leave it to the stack")
 
 
 def _ports(config: StackConfig) -> Iterator[Problem]:
@@ -173,116 +186,6 @@ def _images(config: StackConfig) -> Iterator[Problem]:
             yield Problem(f"images.{field}.tag", image.tag, "changes or is not released", "Name a released version")
 
 
-def _roles(config: StackConfig) -> Iterator[Problem]:
-    workload = config.workload
-    counts = [role.instances for role in (workload.prefill, workload.decode)]
-    if (counts[0] is None) != (counts[1] is None):
-        field = "prefill" if counts[0] is None else "decode"
-        yield Problem(
-            f"workload.{field}.instances", None, "is left to the decision while the other role is not", "Give both counts or neither"
-        )
-    if counts == [None, None] and workload.total_instances is None:
-        yield Problem(
-            "workload.total_instances", None, "is required when the decision fixes the counts", "Give it, or instances of both roles"
-        )
-    if None not in counts and workload.total_instances is not None:
-        yield Problem(
-            "workload.total_instances", workload.total_instances, "instances of both roles are given too", "Give one or the other"
-        )
-    for field, role in _each_role(config):
-        path = f"workload.{field}"
-        if role.instances == 0:
-            yield Problem(f"{path}.instances", 0, "a request needs a prefill and a decode Server", "Use at least 1")
-        if role.world_size is not None and role.world_size != role.npus_per_pod:
-            yield Problem(
-                f"{path}.world_size",
-                role.world_size,
-                f"npus_per_pod is {role.npus_per_pod} and a Server uses all NPUs of its pod",
-                "Make them equal",
-            )
-    servers = sum((role.instances or 0) * role.pods_per_instance for _, role in _each_role(config)) * workload.services
-    if servers > MAX_SERVERS:
-        yield Problem("workload", None, f"has {servers} Server pods, a controller handles {MAX_SERVERS}", "Lower instances or services")
-
-
-def _hardware(config: StackConfig) -> Iterator[Problem]:
-    workload, pools = config.workload, config.pools
-    missing = [(field, role.pool) for field, role in _each_role(config) if role.pool not in pools]
-    for field, pool in missing:
-        yield Problem(
-            f"workload.{field}.pool",
-            pool,
-            "names no pool",
-            f"Use one of {', '.join(sorted(pools)) or '(none given)'} or add it under pools",
-        )
-    if missing:
-        return
-    prefill, decode = pools[workload.prefill.pool], pools[workload.decode.pool]
-    if workload.heterogeneous:
-        if prefill.hardware_type == decode.hardware_type:
-            yield Problem(
-                "workload.heterogeneous", True, f"both roles run on {prefill.hardware_type}", "Use a pool of other hardware for one role"
-            )
-        elif prefill.hardware_type != "800I A2(32G)":
-            yield Problem(
-                "workload.prefill.pool",
-                workload.prefill.pool,
-                "heterogeneous prefill runs on 800I A2(32G), decode on 64G",
-                "Swap the pools",
-            )
-        if prefill.node_selector == decode.node_selector:
-            yield Problem(
-                "workload.decode.pool",
-                workload.decode.pool,
-                "both pools select the same nodes",
-                "Select each by its own hardware-type label",
-            )
-    elif workload.prefill.npus_per_pod != workload.decode.npus_per_pod:
-        yield Problem(
-            "workload.decode.npus_per_pod",
-            workload.decode.npus_per_pod,
-            f"prefill has {workload.prefill.npus_per_pod}",
-            "Make them equal or set heterogeneous",
-        )
-
-
-def _capacity(config: StackConfig) -> Iterator[Problem]:
-    used: dict[str, int] = {}
-    for field, role in _each_role(config):
-        pool = config.pools.get(role.pool)
-        if pool is None:
-            continue
-        if role.npus_per_pod > pool.npus_per_node:
-            yield Problem(
-                f"workload.{field}.npus_per_pod",
-                role.npus_per_pod,
-                f"a node of {role.pool} has {pool.npus_per_node} NPUs",
-                "Lower it or use another pool",
-            )
-            continue
-        pods = (role.instances or 0) * role.pods_per_instance * config.workload.services
-        used[role.pool] = used.get(role.pool, 0) + _nodes_for(pods, role, pool)
-        if used[role.pool] > pool.nodes:
-            rule = f"needs {used[role.pool]} nodes of pool {role.pool}, it has {pool.nodes}"
-            yield Problem(f"workload.{field}.instances", role.instances, rule, "Lower instances or add nodes")
-
-
-def _pool_nodes(config: StackConfig) -> Iterator[Problem]:
-    owners: dict[str, str] = {}
-    for name, pool in config.pools.items():
-        if pool.node_names and len(pool.node_names) != pool.nodes:
-            yield Problem(f"pools.{name}.nodes", pool.nodes, f"node_names lists {len(pool.node_names)}", "Make them agree")
-        for node in pool.node_names:
-            if node in owners:
-                yield Problem(f"pools.{name}.node_names", node, f"is also in pool {owners[node]}", "Put each node into one pool")
-            owners.setdefault(node, name)
-
-
-def _nodes_for(pods: int, role: RoleSpec, pool: PoolSpec) -> int:
-    per_node = pool.npus_per_node // role.npus_per_pod
-    return -(-pods // per_node)
-
-
 def _controller(config: StackConfig) -> Iterator[Problem]:
     controller = config.controller
     rates = (controller.default_p_rate, controller.default_d_rate)
@@ -310,7 +213,7 @@ def _coordinator_memory(config: StackConfig) -> Iterator[Problem]:
 
 def _limits(config: StackConfig) -> Iterator[Problem]:
     specs = {name: getattr(config, name).resources for name in ("etcd", "operator", "clusterd", "controller", "coordinator")}
-    specs |= {f"workload.{field}": role.resources for field, role in _each_role(config)}
+    specs |= {f"workload.{field}": role.resources for field, role in each_role(config)}
     for path, resources in specs.items():
         if resources.memory_limit is not None and quantity(resources.memory_limit) < quantity(resources.memory):
             yield Problem(
@@ -321,23 +224,12 @@ def _limits(config: StackConfig) -> Iterator[Problem]:
             )
 
 
-def _quota(config: StackConfig) -> Iterator[Problem]:
-    servers = sum((role.instances or 0) * role.pods_per_instance for _, role in _each_role(config)) * config.workload.services
-    need = servers + config.controller.replicas + config.coordinator.replicas + 1
-    if need > config.quota.pods:
-        yield Problem("quota.pods", config.quota.pods, f"the workload namespace runs {need} pods", "Raise it")
-
-
 def _network(config: StackConfig) -> Iterator[Problem]:
     for field in ("dns", "api_server"):
         if not getattr(config.network, field):
             yield Problem(
                 f"network.{field}", [], "pods could not reach it and nothing would start", "Name at least one address or set of pods"
             )
-
-
-def _each_role(config: StackConfig) -> tuple[tuple[str, RoleSpec], tuple[str, RoleSpec]]:
-    return ("prefill", config.workload.prefill), ("decode", config.workload.decode)
 
 
 RULES: tuple[Rule, ...] = (
@@ -352,10 +244,6 @@ RULES: tuple[Rule, ...] = (
     _ports,
     _controller,
     _coordinator_memory,
-    _roles,
-    _hardware,
-    _capacity,
-    _pool_nodes,
+    *WORKLOAD_RULES,
     _limits,
-    _quota,
 )

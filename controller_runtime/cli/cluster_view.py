@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from controller_runtime.api.base import Model
-from controller_runtime.api.edges import ETCD_APP, SERVER_APP
+from controller_runtime.api.edges import COORDINATOR_APP, ETCD_APP, SERVER_APP
 from controller_runtime.api.stack import NPU_RESOURCE
 from controller_runtime.cli.processes import run_json
 
@@ -46,6 +46,10 @@ class ClusterView(Model):
     def etcd_members(self) -> tuple[PodView, ...]:
         """Members, by name."""
         return tuple(pod for pod in self.pods if pod.app == ETCD_APP)
+
+    def stands_by(self, pod: PodView) -> bool:
+        """Whether it is a Coordinator beside the master: of several only one is Ready."""
+        return pod.app == COORDINATOR_APP and any(other.ready for other in self.pods if other.app == COORDINATOR_APP)
 
     def servers(self) -> tuple[PodView, ...]:
         """Servers, by name."""

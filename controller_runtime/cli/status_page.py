@@ -36,7 +36,11 @@ def problems(outputs: StackOutputs, view: ClusterView, now: dt.datetime | None =
     """List what needs a person, most urgent first."""
     at = now or dt.datetime.now(dt.UTC)
     found = [f"node {node.name} is not Ready" for node in view.nodes if not node.ready]
-    found += [f"pod {pod.namespace}/{pod.name} is not Ready" for pod in view.pods if not pod.ready and not pod.finished]
+    found += [
+        f"pod {pod.namespace}/{pod.name} is not Ready"
+        for pod in view.pods
+        if not pod.ready and not pod.finished and not view.stands_by(pod)
+    ]
     for role, count in outputs.instances.items():
         ready = sum(pod.ready for pod in view.servers() if pod.role == role)
         if ready < count:

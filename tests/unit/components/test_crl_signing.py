@@ -11,7 +11,7 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import serialization
 
-from components.crl_signing import changes, sign
+from components.crl_signing import changes, refuse_return, sign
 from controller_runtime.errors import ConfigError
 from tests.support.pki import Authority
 
@@ -24,12 +24,13 @@ def _key(authority: Authority) -> str:
     return authority.key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()).decode()
 
 
-def _props(authority: Authority, revoked: list[x509.Certificate]) -> dict[str, Any]:
+def _props(authority: Authority, revoked: list[x509.Certificate], current: list[x509.Certificate] | None = None) -> dict[str, Any]:
     return {
         "authority": "etcd",
         "ca_cert_pem": _pem(authority.certificate),
         "ca_key_pem": _key(authority),
         "revoked_cert_pems": [_pem(certificate) for certificate in revoked],
+        "current_cert_pems": [_pem(certificate) for certificate in current or ()],
         "valid_hours": 2160.0,
         "renew_before_hours": 720.0,
     }
@@ -91,3 +92,38 @@ def test_a_list_that_runs_out_soon_needs_a_new_one() -> None:
     published = props | sign(props, number=1) | {"next_update": soon}
 
     assert changes(published, props)
+
+
+def test_a_serial_stays_on_the_list_when_its_certificate_was_made_anew_in_the_program() -> None:
+    authority = Authority()
+    leaked, remade = (authority.issue("controller").certificate for _ in range(2))
+    props = _props(authority, [leaked])
+    published = props | sign(props, number=1)
+
+    signed = sign(_props(authority, [remade]), number=2, before=published)
+
+    crl = x509.load_pem_x509_crl(signed["crl_pem"].encode())
+    assert {entry.serial_number for entry in crl} == {leaked.serial_number, remade.serial_number}
+    first = crl.get_revoked_certificate_by_serial_number(leaked.serial_number)
+    assert first is not None
+    assert first.revocation_date_utc.isoformat() == published["entries"][0]["at"]
+
+
+def test_a_serial_leaves_the_list_once_its_certificate_has_expired() -> None:
+    authority = Authority()
+    props = _props(authority, [authority.issue("controller").certificate])
+    published = props | sign(props, number=1)
+    published["entries"][0]["until"] = (dt.datetime.now(dt.UTC) - dt.timedelta(seconds=1)).isoformat()
+
+    assert sign(_props(authority, []), number=2, before=published)["serials"] == []
+
+
+def test_a_revocation_cannot_be_taken_back() -> None:
+    authority = Authority()
+    leaked = authority.issue("controller").certificate
+    props = _props(authority, [leaked])
+    published = props | sign(props, number=1)
+
+    with pytest.raises(ConfigError, match=r"certificate of controller is revoked and cannot come back\. Put its line back"):
+        refuse_return(published, _props(authority, [], [leaked]))
+    refuse_return(published, _props(authority, [leaked], [authority.issue("controller").certificate]))

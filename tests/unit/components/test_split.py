@@ -9,11 +9,15 @@ from components.split import role_split
 from controller_runtime.errors import ConfigError
 from tests.support.declared_stack import trial_stack
 
-LEFT_TO_THE_DECISION = {
+LEFT_TO_THE_DECISION: dict[str, object] = {
     "workload.prefill.instances": None,
     "workload.decode.instances": None,
     "workload.prefill.npus_per_pod": 8,
     "workload.decode.npus_per_pod": 8,
+    "pools.prefill.nodes": 16,
+    "pools.prefill.node_names": [],
+    "pools.decode.nodes": 16,
+    "pools.decode.node_names": [],
 }
 
 
@@ -54,3 +58,26 @@ def test_objectives_that_no_split_keeps_are_refused() -> None:
 
     with pytest.raises(ConfigError, match=r"^ascend-pd:stack\.workload\.total_instances is 4: .* Change total_instances"):
         role_split(trial_stack(LEFT_TO_THE_DECISION | changes))
+
+
+def test_a_decided_split_that_the_nodes_cannot_hold_is_refused() -> None:
+    changes = {"workload.total_instances": 8, "controller.default_p_rate": 3, "controller.default_d_rate": 1, "pools.prefill.nodes": 5}
+
+    with pytest.raises(ConfigError) as refused:
+        role_split(trial_stack(LEFT_TO_THE_DECISION | changes))
+
+    assert refused.value.problems == (
+        "ascend-pd:stack.workload.prefill.instances is 6: needs 6 nodes of pool prefill, it has 5. Lower instances or add nodes."
+        " The counts were decided for workload.total_instances 8: change that, or give instances of both roles.",
+    )
+
+
+def test_a_model_or_machine_without_a_profile_is_refused_with_those_that_have_one() -> None:
+    with pytest.raises(ConfigError) as refused:
+        role_split(trial_stack({"decision.model": "nope", "decision.machine": "nope"}))
+
+    first, second = refused.value.problems
+    assert first.startswith('ascend-pd:stack.decision.model is "nope": has no profile. Use one of ')
+    assert "llama2-70B" in first
+    assert second.startswith('ascend-pd:stack.decision.machine is "nope": has no profile. Use one of ')
+    assert "800I-A2" in second

@@ -9,7 +9,7 @@ import pytest
 
 from components.tls import Pki, PkiArgs
 from controller_runtime.api.pki import identities
-from tests.support.declared_stack import pod_templates, trial_stack
+from tests.support.declared_stack import trial_stack
 from tests.support.pulumi_mocks import Inventory, declare
 
 CERTIFICATE = "tls:index/locallySignedCert:LocallySignedCert"
@@ -119,21 +119,9 @@ def test_the_third_generation_follows_two_revoked_ones() -> None:
 
 
 def test_nothing_is_made_for_an_identity_that_the_site_brings() -> None:
-    stack = pki({"pki.existing": {"mindie-server": {"secret": "site-server"}}})
+    stack = pki({"pki.existing": {"ms-controller-ccae": {"secret": "to-ccae"}}})
 
-    assert not [name for _, name in stack.names() if "mindie-server" in name or "site-server" in name]
-
-
-def test_pods_mount_the_secret_that_the_site_brings_where_the_identity_is_expected() -> None:
-    from tests.support.declared_stack import declared
-
-    stack = declared(trial_stack({"pki.existing": {"mindie-server": {"secret": "site-server"}}}))
-
-    (prefill, _) = pod_templates(stack.one("kubernetes:mindcluster.huawei.com/v1:InferServiceSet"))
-    sources = {volume["name"]: volume["secret"]["secretName"] for volume in prefill["spec"]["volumes"] if "secret" in volume}
-    mounts = {mount["name"]: mount["mountPath"] for mount in prefill["spec"]["containers"][0]["volumeMounts"]}
-    assert sources["tls-mindie-server"] == "site-server"
-    assert mounts["tls-mindie-server"] == "/mnt/tls/mindie-server"
+    assert not [name for _, name in stack.names() if "ms-controller-ccae" in name or "to-ccae" in name]
 
 
 @pytest.mark.parametrize("algorithm, arguments", [("ECDSA-P256", {"ecdsaCurve": "P256"}), ("RSA-3072", {"rsaBits": 3072})])

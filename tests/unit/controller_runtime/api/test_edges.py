@@ -72,6 +72,13 @@ def test_a_sites_clusterd_is_reached_where_the_site_says_and_needs_no_api_server
     assert isinstance(target, NetworkPeer)
 
 
+def test_the_port_of_a_sites_clusterd_is_the_one_behind_address_translation() -> None:
+    config = trial_stack(ENGINE | {"clusterd.peer": {"pods": {"app": "clusterd"}, "port": 9000}})
+
+    (edge,) = [edge for edge in stack_edges(config) if isinstance(edge.target, NetworkPeer) and edge.target.pods == {"app": "clusterd"}]
+    assert edge.ports == (9000,)
+
+
 def test_the_example_site_reaches_every_api_server() -> None:
     targets = {target for source, target in pairs(stack_file("example-prod")) if source == "infer-operator"}
 

@@ -57,8 +57,8 @@ def test_those_dialled_by_a_service_carry_its_names() -> None:
 
 
 def test_the_secret_is_named_after_the_identity_unless_the_site_brings_one() -> None:
-    found = named({"pki.existing": {"probe": {"secret": "site-probe"}}})
+    found = named({"pki.existing": {"ms-controller-ccae": {"secret": "to-ccae"}}})
 
-    assert found["probe"].secret == "site-probe"
+    assert found["ms-controller-ccae"].secret == "to-ccae"
     assert found["smoke"].secret == "smoke-tls"
-    assert found["probe"].directory == "/mnt/tls/probe"
+    assert found["ms-controller-ccae"].directory == "/mnt/tls/ms-controller-ccae"

@@ -47,6 +47,14 @@ def test_nodes_and_pods_that_are_not_ready_are_named() -> None:
     assert found == ["node node2 is not Ready", "pod mindie/x is not Ready"]
 
 
+def test_of_two_coordinators_one_stands_by_and_is_no_problem_while_the_other_is_ready() -> None:
+    master, standby = (pod(name, app="mindie-ms-coordinator", ready=name == "a") for name in "ab")
+    lone = pod("b", app="mindie-ms-coordinator", ready=False)
+
+    assert problems(outputs(), view(*SERVING, master, standby), NOW) == []
+    assert problems(outputs(), view(*SERVING, lone), NOW) == ["pod mindie/b is not Ready"]
+
+
 def test_a_role_with_fewer_ready_pods_than_instances_is_named() -> None:
     found = problems(outputs(instances={"prefill": 1, "decode": 2}), view(*SERVING), NOW)
 
