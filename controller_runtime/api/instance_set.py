@@ -16,6 +16,7 @@ from controller_runtime.api.meta import ATOMIC, DNS_LABEL_MAX, DnsLabel, Int32, 
 
 KIND = "InstanceSet"
 
+HPA = "HPA"
 SERVICES_PER_ROLE_MAX = 16
 
 SERVICE_NAME = r"^[a-z]([-a-z0-9]*[a-z0-9])?$"
@@ -98,6 +99,11 @@ class InstanceSetSpec(SchemaModel):
     scaling_policy: ScalingPolicy | None = None
     priority: Annotated[int, Field(json_schema_extra={"format": "int32"})] | None = None
     """Strategy Priority only: 1 to 32, lower starts earlier."""
+
+    @property
+    def is_autoscaled(self) -> bool:
+        """Whether a HorizontalPodAutoscaler decides the number of instances."""
+        return self.scaling_policy is not None and self.scaling_policy.type == HPA
 
 
 class ScalingResourceStatus(SchemaModel):

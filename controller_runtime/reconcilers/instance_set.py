@@ -15,9 +15,10 @@ from dataclasses import dataclass, field
 
 from pydantic import ValidationError
 
+from controller_runtime.api.infer_service import InferService
 from controller_runtime.api.infer_validation import CapabilitiesNow, check_instance_set
 from controller_runtime.api.instance_set import KIND, InstanceSet, InstanceSetSpec, InstanceSetStatus
-from controller_runtime.api.labels import INSTANCE_INDEX
+from controller_runtime.api.labels import INSTANCE_INDEX, SCHEDULING_STRATEGY
 from controller_runtime.api.meta import JsonObject, ObjectMeta
 from controller_runtime.api.names import workload_name
 from controller_runtime.api.problems import from_validation
@@ -31,6 +32,7 @@ from controller_runtime.reconcilers import services
 from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_each, raise_first
 from controller_runtime.reconcilers.ownership import label_of, owned, surplus
 from controller_runtime.reconcilers.pod_groups import desired_pod_group, group_of
+from controller_runtime.reconcilers.priority import PRIORITY, reason_to_wait
 from controller_runtime.reconcilers.publish import StatusPublisher
 from controller_runtime.reconcilers.role_view import RoleView
 from controller_runtime.reconcilers.status import Blocker, blockers_of, instance_set_status, invalid
@@ -80,13 +82,16 @@ class InstanceSetReconciler:
         problems = check_instance_set(view.service, view.instance_set.spec, view.labels, view.place.offset, self._can())
         children = self._children(view.instance_set.metadata.uid)
         handler = _handler(view.instance_set.spec)
-        failures = [] if problems or handler is None else await self._bring(view, handler, children)
-        await self._publish(obj, view, handler, children, invalid(problems) or blockers_of(failures))
+        waiting = self._reason_to_wait(view)
+        failures = [] if problems or handler is None else await self._bring(view, handler, children, is_held=waiting is not None)
+        await self._publish(obj, view, handler, children, invalid(problems) or blockers_of(failures), waiting)
         raise_first(failures)
         return Result.done()
 
-    async def _bring(self, view: RoleView, handler: WorkloadHandler, children: Children) -> list[tuple[JsonObject, WriteError]]:
-        """Delete what is too much, then Services, then PodGroups, then workloads."""
+    async def _bring(
+        self, view: RoleView, handler: WorkloadHandler, children: Children, *, is_held: bool
+    ) -> list[tuple[JsonObject, WriteError]]:
+        """Delete what is too much, then Services, then PodGroups, then workloads. `is_held`: none but the present workloads."""
         wanted_services = desired_services(view, handler)
         wanted_groups = [desired_pod_group(view, index) for index in range(view.replicas)] if view.is_gang else []
         wanted_workloads = [handler.desired(view, index) for index in range(view.replicas)]
@@ -95,17 +100,20 @@ class InstanceSetReconciler:
             *surplus_services(children.services.values(), _names(wanted_services)),
             *surplus(children.pod_groups.values(), _names(wanted_groups), INSTANCE_INDEX),
         ]
+        workloads = children.workloads[handler.kind]
+        held = _names(wanted_workloads) - workloads.keys() if is_held else frozenset()
+        due = [each for each in wanted_workloads if each["metadata"]["name"] not in held]
+        due_groups = {group_of(each) for each in due}
         ensure_service = self._ensurer(children.services, services.must_recreate, "Background")
         ensure_group = self._ensurer(children.pod_groups, _never, "Background")
-        ensure_workload = self._ensurer(children.workloads[handler.kind], handler.must_recreate, "Foreground")
+        ensure_workload = self._ensurer(workloads, handler.must_recreate, "Foreground")
         failures = [
             *await for_each(extra, self._writer.delete),
             *await for_each(wanted_services, ensure_service),
-            *await for_each(wanted_groups, ensure_group),
+            *await for_each([each for each in wanted_groups if each["metadata"]["name"] in due_groups], ensure_group),
         ]
         failed = _names(desired for desired, _ in failures if desired["kind"] == POD_GROUP.kind)
-        grouped = [each for each in wanted_workloads if group_of(each) not in failed]
-        return [*failures, *await for_each(grouped, ensure_workload)]
+        return [*failures, *await for_each([each for each in due if group_of(each) not in failed], ensure_workload)]
 
     def _ensurer(
         self, present: dict[str, Object], must_recreate: Callable[[JsonObject, Object], bool], propagation: Propagation
@@ -123,12 +131,20 @@ class InstanceSetReconciler:
         return ensure
 
     async def _publish(
-        self, obj: Object, view: RoleView, handler: WorkloadHandler | None, children: Children, blockers: list[Blocker]
+        self,
+        obj: Object,
+        view: RoleView,
+        handler: WorkloadHandler | None,
+        children: Children,
+        blockers: list[Blocker],
+        waiting: str | None,
     ) -> None:
         names = [workload_name(view.service, view.role, index) for index in range(view.replicas)]
         ready = sum(_is_instance_ready(children, (handler,) if handler else HANDLERS, name) for name in names)
         before = self._publisher.latest(obj, InstanceSetStatus)
-        await self._publisher.publish(obj, before, instance_set_status(view, before, ready, blockers, self._clock.now()))
+        is_waiting = handler is not None and any(name not in children.workloads[handler.kind] for name in names)
+        status = instance_set_status(view, before, ready, blockers, self._clock.now(), waiting if is_waiting else None)
+        await self._publisher.publish(obj, before, status)
 
     async def _report_unreadable(self, obj: Object, err: ValidationError) -> Result:
         metadata = ObjectMeta.model_validate(obj["metadata"])
@@ -143,6 +159,20 @@ class InstanceSetReconciler:
         owner = instance_set.metadata.controller
         service = self._caches.infer_services.get(instance_set.metadata.namespace, owner.name) if owner else None
         return RoleView.of(instance_set, service["metadata"].get("labels", {}) if service else {})
+
+    def _reason_to_wait(self, view: RoleView) -> str | None:
+        """Why no instance may be made now: roles of the InferService go first. Without an InferService there are none."""
+        owner = view.instance_set.metadata.controller
+        if owner is None or view.labels[SCHEDULING_STRATEGY] != PRIORITY:
+            return None
+        obj = self._caches.infer_services.get(view.instance_set.metadata.namespace, owner.name)
+        if obj is None:
+            return f"waiting for InferService {owner.name}"
+        try:
+            parent = InferService.model_validate(obj)
+        except ValidationError:
+            return f"waiting for InferService {owner.name} to be repaired"
+        return reason_to_wait(parent, view.role, owned(self._caches.instance_sets, owner.uid))
 
     def _children(self, uid: str) -> Children:
         return Children(

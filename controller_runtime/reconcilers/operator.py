@@ -8,12 +8,12 @@ Seed: operator RFC, 5.2.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 from controller_runtime.api.infer_validation import Capabilities
-from controller_runtime.api.labels import OPERATOR, OPERATOR_VALUE
+from controller_runtime.api.labels import OPERATOR, OPERATOR_VALUE, SCHEDULING_STRATEGY
 from controller_runtime.foundation.clock import Clock, SystemClock
 from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.controller import Controller, itself, owner
@@ -28,16 +28,22 @@ from controller_runtime.kube.kind import (
     SERVICE,
     Kind,
     Object,
+    name_of,
+    namespace_of,
+    uid_of,
 )
 from controller_runtime.kube.lease import LeaseElector
 from controller_runtime.kube.manager import Manager
 from controller_runtime.kube.optional_informer import OptionalInformer
 from controller_runtime.kube.presence import CrdPresence, DiscoveredPresence, Presence
+from controller_runtime.kube.store import Store
+from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers.apply import ChildWriter
 from controller_runtime.reconcilers.infer_service import InferServiceReconciler
 from controller_runtime.reconcilers.infer_service_set import InferServiceSetReconciler
 from controller_runtime.reconcilers.instance_set import Caches, InstanceSetReconciler
-from controller_runtime.reconcilers.ownership import OWNER_INDEXES
+from controller_runtime.reconcilers.ownership import OWNER_INDEXES, label_of, owned, owner_uids
+from controller_runtime.reconcilers.priority import PRIORITY, changes_order, hands_on
 from controller_runtime.reconcilers.publish import StatusPublisher
 from controller_runtime.reconcilers.workloads import HANDLERS
 
@@ -107,6 +113,8 @@ def build_operator(
     service_controller.watch(instance_sets, owner(INFER_SERVICE), when=is_news)
     instance_set_controller = manager.add_controller(Controller("instance-set", instance_set_reconciler.reconcile, settings.workers))
     instance_set_controller.watch(instance_sets, itself, when=is_wish)
+    instance_set_controller.watch(instance_sets, partial(siblings, instance_sets.store), when=hands_on)
+    instance_set_controller.watch(infer_services, partial(roles, instance_sets.store), when=changes_order)
     for informer in (services, *workloads.values()):
         instance_set_controller.watch(informer, owner(INSTANCE_SET), when=is_news)
     instance_set_controller.watch(pod_groups, owner(INSTANCE_SET), when=is_drift)
@@ -114,6 +122,22 @@ def build_operator(
         for controller, own in ((set_controller, sets), (service_controller, infer_services), (instance_set_controller, instance_sets)):
             optional_kind.on_availability(partial(controller.wake_all, own))
     return manager
+
+
+def siblings(instance_sets: Store, obj: Object) -> Iterable[Request]:
+    """The other InstanceSets of the same InferService that go by priority."""
+    if label_of(obj, SCHEDULING_STRATEGY) != PRIORITY:
+        return ()
+    return (request for uid in owner_uids(obj) for request in _owned(instance_sets, uid) if request.name != name_of(obj))
+
+
+def roles(instance_sets: Store, infer_service: Object) -> Iterable[Request]:
+    """The InstanceSets of an InferService."""
+    return _owned(instance_sets, uid_of(infer_service))
+
+
+def _owned(store: Store, uid: str) -> Iterable[Request]:
+    return (Request(namespace_of(child), name) for name, child in owned(store, uid).items())
 
 
 def is_wish(old: Object | None, new: Object | None) -> bool:

@@ -24,6 +24,8 @@ from controller_runtime.reconcilers.role_view import RoleView
 
 READY = "Ready"
 REPLICAS_NOT_READY = "ReplicasNotReady"
+WAITING_FOR_PRIORITY = "WaitingForPriority"
+"""Told where it holds and nowhere else: it ends by itself."""
 VALIDATE_ERROR = "ValidateError"
 SERVICE_CREATE_ERROR = "ServiceCreateError"
 NAME_CONFLICT = "NameConflict"
@@ -72,10 +74,10 @@ def service_status(
 
 
 def instance_set_status(
-    view: RoleView, before: InstanceSetStatus, ready: int, blockers: Sequence[Blocker], now: datetime
+    view: RoleView, before: InstanceSetStatus, ready: int, blockers: Sequence[Blocker], now: datetime, waiting: str | None = None
 ) -> InstanceSetStatus:
-    """Status of an InstanceSet. With no instances asked for it is Ready."""
-    condition = _ready(before, INSTANCE_SET_WORDING, ready, view.replicas, ready >= view.replicas, blockers, now)
+    """Status of an InstanceSet. With no instances asked for it is Ready. `waiting`: why some of them are not made yet."""
+    condition = _ready(before, INSTANCE_SET_WORDING, ready, view.replicas, ready >= view.replicas, blockers, now, waiting)
     return InstanceSetStatus(
         observed_generation=view.instance_set.metadata.generation,
         replicas=view.replicas,
@@ -125,7 +127,14 @@ def _blocker(desired: Mapping[str, Any], err: Exception) -> Blocker | None:
 
 
 def _ready(
-    before: Status, words: Wording, ready: int, desired: int, is_true: bool, blockers: Sequence[Blocker], now: datetime
+    before: Status,
+    words: Wording,
+    ready: int,
+    desired: int,
+    is_true: bool,
+    blockers: Sequence[Blocker],
+    now: datetime,
+    waiting: str | None = None,
 ) -> Condition:
     old = before.condition(READY)
     if blockers:
@@ -133,7 +142,8 @@ def _ready(
     elif is_true:
         status, reason, message = "True", words.ready_reason, words.ready_message
     else:
-        status, reason, message = "False", REPLICAS_NOT_READY, f"{ready} of {desired} {words.noun} replicas are ready"
+        status, reason = "False", WAITING_FOR_PRIORITY if waiting else REPLICAS_NOT_READY
+        message = f"{ready} of {desired} {words.noun} replicas are ready" + (f"; {waiting}" if waiting else "")
     changed_at = old.last_transition_time if old is not None and old.status == status else timestamp(now)
     return Condition.model_validate(
         {"type": READY, "status": status, "reason": reason, "message": message, "last_transition_time": changed_at}

@@ -148,6 +148,7 @@ async def test_a_node_port_that_is_taken_is_told_as_a_service_that_cannot_be_mad
         pytest.param(set_object(roles=[role(f"r{number}") for number in range(33)]), id="V11"),
         pytest.param(set_object(schedulingStrategy={"type": "Serial"}), id="V65"),
         pytest.param(set_object(roles=[role(priority=33)], schedulingStrategy={"type": "Priority"}), id="V66-33"),
+        pytest.param(set_object(roles=[role(priority=40)], schedulingStrategy={"type": "Priority"}), id="V66-40"),
         pytest.param(service_object(roles=[role(priority=0)], schedulingStrategy={"type": "Priority"}), id="V15-0"),
         pytest.param(set_object(roles=[role(services=[{"name": "1a", "spec": {}}])]), id="service-name"),
         pytest.param(set_object(roles=[role(services=[node_port("a", 31000), node_port("a", 31001)])]), id="two-services-of-one-name"),
