@@ -59,17 +59,33 @@ images: setup tools ## Build the container images that are not current and load 
 	@$(VENV)/python -m images
 	@if $(ON_LAB) && $(LAB) status >/dev/null 2>&1; then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
 
+.PHONY: images-push
+images-push: images ## Copy the images to REGISTRY (a prefix) and print what a stack file needs to use them there
+	@[ -n "$(REGISTRY)" ] || { echo "images-push: name the prefix of your registry: make images-push REGISTRY=registry.example.internal/ascend-pd" >&2; exit 2; }
+	@$(VENV)/python -m images --push $(REGISTRY)
+
 .PHONY: up
-up: setup tools ## Local cluster, images, the whole stack, and a request through it
-	@if $(ON_LAB); then $(MAKE) doctor; fi
-	@$(VENV)/python -m images
-	@$(MAKE) lab
-	@if $(ON_LAB); then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
+up: ## Local cluster, images, the whole stack, and a request through it (another cluster: see README)
+	@if $(ON_LAB); then $(MAKE) nodes-and-images; else $(MAKE) deploy-tools; fi
 	@$(TOOLS) env >/dev/null
 	@$(IN_STACK) $(TOOLS) stack
 	@$(IN_STACK) pulumi up --yes --skip-preview --suppress-outputs
 	@$(MAKE) smoke
 	@$(IN_STACK) $(VENV)/ascend-pd status
+
+.PHONY: nodes-and-images
+nodes-and-images:
+	@$(LAB) check
+	@$(MAKE) setup tools
+	@$(MAKE) doctor
+	@$(VENV)/python -m images
+	@$(MAKE) lab
+	@$(LAB) load $$($(VENV)/python -m images --print-archives)
+
+# All that a cluster of your own needs here: neither root nor system packages.
+.PHONY: deploy-tools
+deploy-tools: venv
+	@$(TOOLS) build --only pulumi pulumi-language-python pulumi-resource-tls pulumi-resource-kubernetes kubectl
 
 .PHONY: smoke
 smoke: ## Send one request through the Coordinator and name the pods that worked on it
@@ -85,7 +101,7 @@ preview: ## Preview the stack; exit code 0 only when nothing would change
 
 STACK ?= dev
 # Another stack than dev: backend, passphrase and cluster of the caller, as with a bare pulumi.
-IN_ANY_STACK = $(if $(filter dev,$(STACK)),$(IN_STACK),export PATH="$$PATH:$(CURDIR)/.tools/bin" PULUMI_OPTION_POLICY_PACK="$(CURDIR)/policies";)
+IN_ANY_STACK = $(if $(filter dev,$(STACK)),$(IN_STACK),unset PULUMI_OPTION_CONFIG_FILE PULUMI_STACK; export PATH="$$PATH:$(CURDIR)/.tools/bin" PULUMI_OPTION_POLICY_PACK="$(CURDIR)/policies";)
 .PHONY: pr-preview
 pr-preview: ## Preview STACK for a pull request: build/preview.md and build/preview.json, no secrets
 	@mkdir -p build

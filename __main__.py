@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from pathlib import Path
 
@@ -16,11 +17,13 @@ from controller_runtime.api.stack import StackConfig
 from controller_runtime.api.stack_rules import read_stack
 from controller_runtime.errors import ConfigError
 
+DEV_STACK = "dev"
 BUILT_IMAGES = Path(__file__).resolve().parent / "build" / "images.json"
 
 
 def main() -> None:
     """Declare the stack."""
+    _refuse_settings_of_another_stack()
     config = read_stack(pulumi.Config("ascend-pd").require_object("stack"))
     images = image_references(config.images, BUILT_IMAGES)
     split = role_split(config)
@@ -33,6 +36,15 @@ def main() -> None:
     pulumi.export("certificates", cluster.certificates)
     pulumi.export("revocation_lists", cluster.revocation_lists)
     pulumi.export("proof", cluster.proof)
+
+
+def _refuse_settings_of_another_stack() -> None:
+    """`.env.sh` names the dev stack's file, and an option in the environment counts for every stack."""
+    stack, file = pulumi.get_stack(), Path(os.environ.get("PULUMI_OPTION_CONFIG_FILE", ""))
+    if file.name == f"Pulumi.{DEV_STACK}.yaml" and stack != DEV_STACK:
+        raise ConfigError(
+            f"stack {stack}: PULUMI_OPTION_CONFIG_FILE is the file of stack {DEV_STACK}. Run `unset PULUMI_OPTION_CONFIG_FILE`."
+        )
 
 
 def _provider(config: StackConfig) -> Provider:

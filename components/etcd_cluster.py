@@ -111,7 +111,9 @@ class EtcdCluster(ComponentResource):
             "template": member_template(args),
             "volumeClaimTemplates": [_claim(args.spec)],
         }
-        return StatefulSet(f"{self._name}-members", metadata=self._metadata(ETCD_SERVICE), spec=spec, opts=opts)
+        # Claims never change in place: replacing the StatefulSet would stop all members and leave their volumes as they are.
+        fixed = ResourceOptions.merge(opts, ResourceOptions(ignore_changes=["spec.volumeClaimTemplates"]))
+        return StatefulSet(f"{self._name}-members", metadata=self._metadata(ETCD_SERVICE), spec=spec, opts=fixed)
 
     def _disruption_budget(self, opts: ResourceOptions) -> None:
         PodDisruptionBudget(

@@ -24,7 +24,8 @@ def image_references(spec: ImagesSpec, built: Path) -> dict[str, str]:
         try:
             found = json.loads(built.read_text())
         except FileNotFoundError:
-            raise ConfigError("ascend-pd:stack.images.source is local: build/images.json does not exist. Run `make images`.") from None
+            remedy = "Run `make images`; for a cluster of your own run `make images-push` and set images.source: registry"
+            raise ConfigError(f"ascend-pd:stack.images.source is local: build/images.json does not exist. {remedy}.") from None
         return {name: str(found[name]["reference"]) for name in NAMES}
     return {name: f"{spec.registry}/ascend-pd-{name}{_version(image)}" for name in NAMES if (image := getattr(spec, name)) is not None}
 

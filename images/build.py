@@ -82,6 +82,14 @@ class Builder:
             self._forget_older(recipe, archive)
         return Image(recipe.name, tag, f"{recipe.repository}@{archive_digest(archive)}", archive)
 
+    def push(self, image: Image, registry: str) -> str:
+        """Copy one image to `registry` (a prefix such as `registry.example.internal/ascend-pd`); returns its digest there."""
+        with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
+            digest = Path(scratch, "digest")
+            target = f"docker://{registry}/{PREFIX.rpartition('/')[2]}{image.name}:{image.tag}"
+            self._buildah("push", "--quiet", "--digestfile", str(digest), f"oci-archive:{image.archive}", target)
+            return digest.read_text().strip()
+
     def _build(self, recipe: Recipe, parent: str | None, tag: str) -> None:
         with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
             copies = [(copy.source, copy.target) for copy in recipe.copies]

@@ -67,6 +67,7 @@ def parser() -> argparse.ArgumentParser:
         command.set_defaults(command=function)
         return command
 
+    add("check", _check, "say whether this machine can run a lab at all")
     command = add("up", _up, "start the lab, or whatever of it is down, and wait until it is ready")
     command.add_argument("--nodes", help="classes and counts, default " + ",".join(f"{k}={v}" for k, v in DEFAULT_COUNTS.items()))
     for class_name in DEFAULT_COUNTS:
@@ -100,6 +101,10 @@ def parser() -> argparse.ArgumentParser:
     command.add_argument("archives", nargs="+", type=Path, metavar="TAR")
     add("kubectl", _kubectl, "kubectl as administrator: kubectl ARG...")
     return top
+
+
+def _check(_arguments: argparse.Namespace) -> int:
+    return 0
 
 
 def _up(arguments: argparse.Namespace) -> int:

@@ -19,7 +19,7 @@ from tools.packages import install_packages, missing_packages
 from tools.places import Places
 from tools.progress import Progress
 from tools.stack_file import write_stack_file
-from tools.stack_state import ensure_stack, forget_stack
+from tools.stack_state import drop_dead_locks, ensure_stack, forget_stack
 from tools.virtual_environment import ensure_virtual_environment
 
 
@@ -58,7 +58,7 @@ def _parser() -> argparse.ArgumentParser:
     env = commands.add_parser("env", help="write .env.sh, which makes a bare pulumi or kubectl act on the dev stack")
     env.set_defaults(run=_env)
 
-    stack = commands.add_parser("stack", help="make the dev stack known to Pulumi; does nothing when it is")
+    stack = commands.add_parser("stack", help="make the dev stack known to Pulumi and free of locks of dead processes")
     stack.set_defaults(run=_stack)
 
     forget = commands.add_parser("forget-stack", help="drop the state of the dev stack, for a cluster that is thrown away with it")
@@ -109,6 +109,7 @@ def _env(_options: argparse.Namespace, places: Places) -> int:
 
 def _stack(_options: argparse.Namespace, places: Places) -> int:
     ensure_stack(places, DEV_STACK, os.environ)
+    drop_dead_locks(places, DEV_STACK)
     return 0
 
 

@@ -30,6 +30,7 @@ from tools.virtual_environment import is_current
 MEMORY_NEEDED_BYTES = 8 * 10**9
 # Images, nodes' disks and Pulumi state, once every binary is there.
 DISK_FOR_LAB_BYTES = 10 * 10**9
+_OTHER_CLUSTER = "set KUBECONFIG to a cluster you have"
 
 
 @dataclass(frozen=True)
@@ -76,15 +77,15 @@ def render_json(checks: list[Check]) -> str:
 
 def _machine() -> Iterator[Check]:
     is_linux = platform.system() == "Linux"
-    fix = "" if is_linux else "Use a Linux machine for nodes and cluster tests; unit tests and previews run here."
+    fix = "" if is_linux else f"Use a Linux machine, or {_OTHER_CLUSTER}. Unit tests and previews run here."
     yield Check("linux", is_linux, f"{platform.system()} {platform.release()} {platform.machine()}", fix)
     is_root = os.geteuid() == 0
-    yield Check("root", is_root, f"uid {os.geteuid()}", "" if is_root else "Run as root: nodes are made of namespaces, mounts and cgroups.")
+    fix = "" if is_root else f"Run as root (nodes are made of namespaces, mounts and cgroups), or {_OTHER_CLUSTER}."
+    yield Check("root", is_root, f"uid {os.geteuid()}", fix)
     is_new = sys.version_info[:2] >= OLDEST_PYTHON
     needed = ".".join(map(str, OLDEST_PYTHON))
-    yield Check(
-        "python", is_new, f"{platform.python_version()} at {sys.executable}", "" if is_new else f"Install Python {needed} or newer."
-    )
+    fix = "" if is_new else f"Install Python {needed} or newer."
+    yield Check("python", is_new, f"{platform.python_version()} at {sys.executable}", fix)
 
 
 def _memory_and_disk(places: Places, environ: Mapping[str, str]) -> Iterator[Check]:

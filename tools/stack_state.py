@@ -7,7 +7,10 @@ tracked file; it therefore runs in a folder of its own that holds nothing but th
 
 from __future__ import annotations
 
+import json
+import os
 import shutil
+import socket
 import subprocess
 import tempfile
 from collections.abc import Mapping
@@ -36,6 +39,14 @@ def ensure_stack(places: Places, stack: str, environ: Mapping[str, str]) -> None
         raise ToolsError(f"pulumi stack init {stack}: {done.stderr.strip()}")
 
 
+def drop_dead_locks(places: Places, stack: str) -> None:
+    """Remove locks of the stack whose process on this machine has died: a killed `pulumi` leaves its own behind."""
+    for path in (places.pulumi_state / ".pulumi" / "locks").glob(f"**/{PRODUCT}/{stack}/*.json"):
+        holder = json.loads(path.read_text())
+        if holder["hostname"] == socket.gethostname() and not _is_alive(int(holder["pid"])):
+            path.unlink()
+
+
 def forget_stack(places: Places, stack: str) -> None:
     """Remove state, backups and locks of the stack; its passphrase stays."""
     folder = places.pulumi_state / ".pulumi"
@@ -48,3 +59,13 @@ def forget_stack(places: Places, stack: str) -> None:
 
 def _state_file(places: Places, stack: str) -> Path:
     return places.pulumi_state / ".pulumi" / "stacks" / PRODUCT / f"{stack}.json"
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    except PermissionError:
+        return True
+    return True

@@ -70,10 +70,10 @@ class EtcdSpec(Model):
     """The etcd cluster that holds the controllers' lock and state. Source: controller manual, etcd section."""
 
     members: Annotated[int, Field(ge=1, le=7)] = 3
-    """Odd. One member survives no loss and is for laptops."""
+    """Odd. One member survives no loss and is for laptops. Fixed once the cluster exists: new members would not be let in."""
     quota_bytes: PositiveInt = 2 * GIB
     volume_bytes: PositiveInt = 5 * GIB
-    """Holds twice the quota plus 1 GiB: log, snapshot, defragmentation."""
+    """Holds twice the quota plus 1 GiB: log, snapshot, defragmentation. Fixed, with its class, once the volumes exist."""
     storage_class: str | None = None
     """None: the default class of the cluster."""
     compaction_minutes: Annotated[int, Field(ge=1, le=1440)] = 5
