@@ -23,7 +23,7 @@ def test_local_images_are_those_that_were_built(tmp_path: Path) -> None:
 
 
 def test_local_images_that_were_not_built_are_asked_for(tmp_path: Path) -> None:
-    with pytest.raises(ConfigError, match=r"does not exist\. Run `make images`;$"):
+    with pytest.raises(ConfigError, match=r"does not exist\. Run `make images`; .* run `make images-push`"):
         image_references(ImagesSpec(), tmp_path / "images.json")
 
 
