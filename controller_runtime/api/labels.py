@@ -33,6 +33,18 @@ SUPER_NODE_SUFFIX = "-sp"
 POD_GROUP_NAME = "scheduling.k8s.io/group-name"
 """Annotation of pods: Volcano schedules the pods of one PodGroup together."""
 FAULT_SCHEDULING = "fault-scheduling"
+"""On pods: `external-force` or `external-grace` leaves the removal of a rebuilt instance's pods to this operator."""
+FAULT_RETRY_TIMES = "fault-retry-times"
+"""On pods: how many times the failure of the business inside rebuilds the instance; absent means never."""
+POD_STATUS = "huawei.com/pod-status"
+"""Annotation on pods, written by the Ascend scheduler plugin: `Unhealthy-<fault>`."""
+FAULT_RECORD = f"{PREFIX}fault-record"
+"""Annotation on an InstanceSet: what the operator must not forget of its rebuilds."""
+NODE_CLEANER = f"{PREFIX}node-cleaner"
+"""On a pod, InferService or InferServiceSet: `off` keeps the pods when their node is not ready."""
+NODE_CLEANER_OFF = "off"
+CONTROLLER_REVISION = "controller-revision-hash"
+"""On pods of a StatefulSet: the revision of the template they were made from."""
 
 
 def index_labels(service: str, role: str, index: int | str) -> dict[str, str]:

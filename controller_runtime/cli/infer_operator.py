@@ -15,7 +15,7 @@ import secrets
 import socket
 import sys
 from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from importlib import metadata
 from pathlib import Path
 from typing import Annotated
@@ -39,6 +39,7 @@ from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.config import load_config
 from controller_runtime.kube.lease import LeaseElector
 from controller_runtime.kube.manager import Manager
+from controller_runtime.reconcilers.node_cleaner import DELAY_S
 from controller_runtime.reconcilers.operator import COMPONENT, OperatorSettings, build_operator
 
 LEVELS = {-1: "DEBUG", 0: "INFO", 1: "WARNING", 2: "ERROR", 3: "CRITICAL"}
@@ -99,13 +100,19 @@ def infer_operator(
     kubeconfig: Annotated[str | None, typer.Option("--kubeconfig", help="Before KUBECONFIG, the pod's account, ~/.kube/config.")] = None,
     leader_elect: Annotated[bool, typer.Option("--leader-elect/--no-leader-elect", help="Work only while holding the lease.")] = True,
     namespace: Annotated[
-        str | None, typer.Option("--namespace", help="Of the lease; without this flag POD_NAMESPACE, else the account's.")
+        str | None, typer.Option("--namespace", help="Of lease and settings; without this flag POD_NAMESPACE, else the account's.")
     ] = None,
     workers: Annotated[
         int, typer.Option("--concurrent-reconciles", "--workers", min=1, max=64, help="Reconciles at a time, per controller.")
     ] = 4,
     qps: Annotated[float, typer.Option("--kube-api-qps", min=1, help="API requests a second.")] = 200.0,
     burst: Annotated[int, typer.Option("--kube-api-burst", min=1, help="API requests at once.")] = 400,
+    node_cleaner: Annotated[
+        bool, typer.Option("--node-cleaner/--no-node-cleaner", help="Remove the pods of instances from nodes that are lost.")
+    ] = True,
+    node_cleaner_delay: Annotated[
+        float, typer.Option("--node-cleaner-delay", min=0, help="Seconds that a node must be not ready to count as lost.")
+    ] = DELAY_S,
     node_ports: Annotated[
         str, typer.Option("--service-node-port-range", help="The API server's flag of that name; node ports outside are refused.")
     ] = NODE_PORTS,
@@ -127,7 +134,11 @@ def infer_operator(
             namespace=namespace,
             qps=qps,
             burst=burst,
-            settings=OperatorSettings(workers, Capabilities(node_ports=_range(node_ports))),
+            settings=OperatorSettings(
+                workers,
+                Capabilities(node_ports=_range(node_ports)),
+                node_cleaner_delay_s=node_cleaner_delay if node_cleaner else None,
+            ),
         )
         copy = _log_copy(log_file, LogFileSettings(log_file or LOG_FILE, max_age, max_backups, is_compress))
     except ConfigError as error:
@@ -147,9 +158,9 @@ async def operate(options: Options, stop: asyncio.Event) -> None:
     """Run the operator with its listeners until `stop` is set."""
     config = load_config(options.kubeconfig)
     client = KubeClient(config, qps=options.qps, burst=options.burst)
-    lease_namespace = options.namespace or os.environ.get("POD_NAMESPACE") or config.namespace
-    elector = LeaseElector(client, lease_namespace, LEASE_NAME, _identity()) if options.leader_elect else None
-    manager = build_operator(client, options.settings, elector=elector)
+    namespace = options.namespace or os.environ.get("POD_NAMESPACE") or config.namespace
+    elector = LeaseElector(client, namespace, LEASE_NAME, _identity()) if options.leader_elect else None
+    manager = build_operator(client, replace(options.settings, namespace=namespace), elector=elector)
     try:
         async with _health(manager, options.health), _metrics(options):
             await manager.run(stop)

@@ -30,6 +30,7 @@ from controller_runtime.kube.store import Store
 from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers import services
 from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_each, raise_first
+from controller_runtime.reconcilers.faults.rescheduler import Look, Rescheduler
 from controller_runtime.reconcilers.ownership import label_of, owned, surplus
 from controller_runtime.reconcilers.pod_groups import desired_pod_group, group_of
 from controller_runtime.reconcilers.priority import PRIORITY, reason_to_wait
@@ -64,8 +65,16 @@ class Children:
 class InstanceSetReconciler:
     """Brings one InstanceSet to its spec."""
 
-    def __init__(self, caches: Caches, writer: ChildWriter, publisher: StatusPublisher, can: CapabilitiesNow, clock: Clock) -> None:
-        self._caches = caches
+    def __init__(
+        self,
+        caches: Caches,
+        writer: ChildWriter,
+        publisher: StatusPublisher,
+        rescheduler: Rescheduler,
+        can: CapabilitiesNow,
+        clock: Clock,
+    ) -> None:
+        self._caches, self._rescheduler = caches, rescheduler
         self._writer, self._publisher = writer, publisher
         self._can, self._clock = can, clock
 
@@ -74,6 +83,7 @@ class InstanceSetReconciler:
         obj = self._caches.instance_sets.get(*request)
         if obj is None or is_deleting(obj):
             self._publisher.forget(request)
+            self._rescheduler.forget(request)
             return Result.done()
         try:
             view = self._view(InstanceSet.model_validate(obj))
@@ -83,10 +93,18 @@ class InstanceSetReconciler:
         children = self._children(view.instance_set.metadata.uid)
         handler = _handler(view.instance_set.spec)
         waiting = self._reason_to_wait(view)
-        failures = [] if problems or handler is None else await self._bring(view, handler, children, is_held=waiting is not None)
+        failures: list[tuple[JsonObject, WriteError]] = []
+        look_again_s = None
+        if handler is not None and not problems:
+            look = Look(obj, view, handler.kind, children.workloads[handler.kind])
+            await self._rescheduler.rebuild(look)
+            failures = await self._bring(view, handler, children, is_held=waiting is not None)
+            await self._rescheduler.clean_up(look)
+            failures += look.failures
+            look_again_s = look.again_s
         await self._publish(obj, view, handler, children, invalid(problems) or blockers_of(failures), waiting)
         raise_first(failures)
-        return Result.done()
+        return Result(look_again_s)
 
     async def _bring(
         self, view: RoleView, handler: WorkloadHandler, children: Children, *, is_held: bool

@@ -39,9 +39,12 @@ from controller_runtime.kube.presence import CrdPresence, DiscoveredPresence, Pr
 from controller_runtime.kube.store import Store
 from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers.apply import ChildWriter
+from controller_runtime.reconcilers.fault_handling import FaultHandling
+from controller_runtime.reconcilers.faults.rescheduler import FaultCaches
 from controller_runtime.reconcilers.infer_service import InferServiceReconciler
 from controller_runtime.reconcilers.infer_service_set import InferServiceSetReconciler
 from controller_runtime.reconcilers.instance_set import Caches, InstanceSetReconciler
+from controller_runtime.reconcilers.node_cleaner import DELAY_S
 from controller_runtime.reconcilers.ownership import OWNER_INDEXES, label_of, owned, owner_uids
 from controller_runtime.reconcilers.priority import PRIORITY, changes_order, hands_on
 from controller_runtime.reconcilers.publish import StatusPublisher
@@ -60,6 +63,10 @@ class OperatorSettings:
     """Reconciles at a time, per controller."""
     capabilities: Capabilities = field(default_factory=Capabilities)
     """Those that do not depend on what the cluster has installed."""
+    namespace: str | None = None
+    """Of the operator's ConfigMap; None: there is none, all its switches are on."""
+    node_cleaner_delay_s: float | None = DELAY_S
+    """How long a node must be not ready before its pods are removed; None: they never are."""
 
 
 def build_operator(
@@ -103,7 +110,10 @@ def build_operator(
         {kind: each.store for kind, each in workloads.items()},
         pod_groups.store,
     )
-    instance_set_reconciler = InstanceSetReconciler(caches, ChildWriter(client), StatusPublisher(client, events), can, clock)
+    faults = FaultHandling(manager, events, clock, settings.namespace)
+    fault_caches = FaultCaches(faults.pods.store, instance_sets.store, infer_services.store, sets.store, caches.workloads)
+    rescheduler = faults.rescheduler(fault_caches)
+    instance_set_reconciler = InstanceSetReconciler(caches, ChildWriter(client), StatusPublisher(client, events), rescheduler, can, clock)
 
     set_controller = manager.add_controller(Controller("infer-service-set", set_reconciler.reconcile, settings.workers))
     set_controller.watch(sets, itself, when=is_wish)
@@ -121,6 +131,9 @@ def build_operator(
     for optional_kind in (pod_groups, autoscalers):
         for controller, own in ((set_controller, sets), (service_controller, infer_services), (instance_set_controller, instance_sets)):
             optional_kind.on_availability(partial(controller.wake_all, own))
+    faults.wake(instance_set_controller, instance_sets, fault_caches)
+    if settings.node_cleaner_delay_s is not None:
+        faults.clean_nodes(fault_caches, settings.node_cleaner_delay_s)
     return manager
 
 

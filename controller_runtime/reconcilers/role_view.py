@@ -12,11 +12,21 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from controller_runtime.api.instance_set import KIND, InstanceSet
-from controller_runtime.api.labels import APPLIED_HASH, GANG_SCHEDULE, INSTANCE_SET_NAME, SCHEDULING_STRATEGY, SERVICE_NAME, index_labels
+from controller_runtime.api.labels import (
+    APPLIED_HASH,
+    FAULT_RECORD,
+    GANG_SCHEDULE,
+    INSTANCE_SET_NAME,
+    SCHEDULING_STRATEGY,
+    SERVICE_NAME,
+    index_labels,
+)
 from controller_runtime.api.meta import API_VERSION, JsonObject
 from controller_runtime.api.names import ServicePlace, service_place
 
 PARALLEL = "Parallel"
+OWN_ANNOTATIONS = frozenset({APPLIED_HASH, FAULT_RECORD})
+"""What the operator notes on an InstanceSet for itself."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +66,7 @@ class RoleView:
     @property
     def annotations(self) -> dict[str, str]:
         """Annotations that children inherit."""
-        return {key: value for key, value in self.instance_set.metadata.annotations.items() if key != APPLIED_HASH}
+        return {key: value for key, value in self.instance_set.metadata.annotations.items() if key not in OWN_ANNOTATIONS}
 
     def index_labels(self, index: int | str) -> dict[str, str]:
         """Labels of one instance."""

@@ -1,0 +1,292 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Gathers the faults of one InstanceSet, has them judged and deletes the workloads concerned. The reconciler makes them again.
+
+Order: what must not be forgotten is written first, then less important roles make room, then the workload is deleted, by its
+uid. A crash anywhere leaves a fault that is still there and is judged again, or a workload that is missing and is made.
+As the reference operator reschedules.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from controller_runtime.api.labels import FAULT_RECORD, GANG_SCHEDULE, POD_STATUS, SCHEDULING_STRATEGY
+from controller_runtime.api.meta import JsonObject
+from controller_runtime.api.names import workload_name
+from controller_runtime.foundation.clock import Clock
+from controller_runtime.foundation.log import get_logger
+from controller_runtime.kube.client import KubeClient
+from controller_runtime.kube.errors import NotFoundError
+from controller_runtime.kube.events import EventRecorder
+from controller_runtime.kube.kind import INSTANCE_SET, Kind, Object, controller_owner_of, is_deleting, resource_version_of, uid_of
+from controller_runtime.kube.store import Store
+from controller_runtime.kube.workqueue import Request
+from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_each
+from controller_runtime.reconcilers.faults.ancestors import Ancestors
+from controller_runtime.reconcilers.faults.decision import Fault, Instance, Plan, Verdict, belongs, fault_of, judge_loss, plan
+from controller_runtime.reconcilers.faults.lost_pods import LostPod, LostPods
+from controller_runtime.reconcilers.faults.make_room import Sibling, give_way
+from controller_runtime.reconcilers.faults.pods import ROLE_INDEX, PodView, role_key
+from controller_runtime.reconcilers.faults.record import FaultRecord
+from controller_runtime.reconcilers.faults.removal import PodRemover, is_removed_by_us
+from controller_runtime.reconcilers.ownership import owned
+from controller_runtime.reconcilers.role_view import RoleView
+from controller_runtime.reconcilers.workloads import HANDLERS
+
+UNSETTLED_S = 1.0
+"""When to look again at a lost pod whose workload is changing."""
+PRIORITY = "Priority"
+REBUILT, EXHAUSTED = "InstanceRebuilt", "FaultRetriesExhausted"
+
+log = get_logger(__name__)
+
+
+@dataclass(frozen=True)
+class FaultCaches:
+    """What fault handling reads."""
+
+    pods: Store
+    instance_sets: Store
+    infer_services: Store
+    sets: Store
+    workloads: Mapping[Kind, Store]
+
+
+@dataclass
+class Look:
+    """One look at one InstanceSet. `workloads`: of the role's kind, by name, kept up to date by what is done to them.
+
+    `failures`: reads and writes that went wrong. `again_s`: when another look is due, None when nothing is.
+    """
+
+    obj: Object
+    view: RoleView
+    kind: Kind
+    workloads: dict[str, Object]
+    failures: list[tuple[JsonObject, WriteError]] = field(default_factory=list)
+    again_s: float | None = None
+
+    @property
+    def request(self) -> Request:
+        """Of the InstanceSet."""
+        return Request(self.view.instance_set.metadata.namespace, self.view.instance_set.metadata.name)
+
+    @property
+    def key(self) -> str:
+        """Of the pods of the role."""
+        return role_key(self.request.namespace, self.view.service, self.view.role)
+
+    def again(self, seconds: float | None) -> None:
+        """Ask for another look."""
+        if seconds is not None:
+            self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
+
+
+@dataclass
+class Findings:
+    """Faults, the instances they concern, and the objects to delete for them."""
+
+    faults: list[Fault] = field(default_factory=list)
+    instances: dict[int, Instance] = field(default_factory=dict)
+    targets: dict[int, Object] = field(default_factory=dict)
+    losses: list[LostPod] = field(default_factory=list)
+
+    def add(self, fault: Fault, instance: Instance, workload: Object) -> None:
+        """Take in one fault."""
+        self.faults.append(fault)
+        self.instances[instance.index] = instance
+        self.targets[instance.index] = workload
+
+
+class Rescheduler:
+    """Rebuilds instances of which a pod says, or its absence shows, that they are broken."""
+
+    def __init__(
+        self,
+        client: KubeClient,
+        caches: FaultCaches,
+        lost: LostPods,
+        events: EventRecorder,
+        clock: Clock,
+        is_enabled: Callable[[], bool],
+    ) -> None:
+        self._client, self._caches, self._lost, self._events = client, caches, lost, events
+        self._is_enabled = is_enabled
+        self._writer, self._ancestors = ChildWriter(client), Ancestors(client)
+        self._remover = PodRemover(client, caches.pods, self._ancestors, clock)
+        self._kept: dict[Request, tuple[str, FaultRecord]] = {}
+        """Per InstanceSet: the resource version a record was written to, and that record. Until the cache shows it."""
+        self._rebuilt: dict[Request, dict[str, tuple[str, Object | None]]] = {}
+        """Per InstanceSet and workload name: uid of the deleted one and its successor. Until the cache shows it."""
+
+    async def rebuild(self, look: Look) -> None:
+        """Delete the workloads that are to be made again, from the cluster and from `look.workloads`."""
+        self._put_successors(look)
+        if self._is_enabled():
+            look.failures += await for_each([look.obj], lambda _: self._rebuild(look))
+        else:
+            for note in self._lost.of(look.key):
+                self._lost.forget(note)
+
+    async def clean_up(self, look: Look) -> None:
+        """Remember the successors of the deleted workloads, and remove pods that are ours to remove."""
+        rebuilt = self._rebuilt.get(look.request, {})
+        for name, (uid, _) in rebuilt.items():
+            rebuilt[name] = uid, look.workloads.get(name)
+        record = self._record(look)
+        if record.instances and self._is_enabled():
+            present = {uid_of(each) for each in look.workloads.values()}
+            failures, again_s = await self._remover.remove(record, present)
+            look.failures += failures
+            look.again(again_s)
+
+    def forget(self, request: Request) -> None:
+        """Drop what is remembered of an InstanceSet that is gone."""
+        self._rebuilt.pop(request, None)
+        self._kept.pop(request, None)
+
+    async def _rebuild(self, look: Look) -> None:
+        record = self._record(look)
+        found = Findings()
+        await self._find_faults(look, found)
+        await self._find_losses(look, found)
+        removed_by_us = {index: await self._removed_by_us(look, instance, record) for index, instance in found.instances.items()}
+        decided = plan(
+            found.faults, found.instances, record, {index: uids for index, uids in removed_by_us.items() if uids}, look.view.replicas
+        )
+        if decided.record != record:
+            await self._keep(look, decided.record)
+        if decided.rebuilds:
+            look.failures += await for_each(self._giving_way(look), self._writer.delete)
+        for each in decided.rebuilds:
+            target = found.targets[each.index]
+            name = found.instances[each.index].name
+            await self._writer.delete(target)
+            look.workloads.pop(name, None)
+            self._rebuilt.setdefault(look.request, {})[name] = uid_of(target), None
+            log.info("instance rebuilt", namespace=look.request.namespace, name=name, why=each.what)
+        for note in found.losses:
+            self._lost.forget(note)
+        await self._tell(look, decided, found)
+
+    async def _find_faults(self, look: Look, found: Findings) -> None:
+        for obj in self._caches.pods.by_index(ROLE_INDEX, look.key):
+            pod = PodView.of(obj) if POD_STATUS in obj["metadata"].get("annotations", {}) else None
+            fault = fault_of(pod) if pod is not None else None
+            if pod is None or fault is None:
+                continue
+            workload = look.workloads.get(self._name(look, pod.index))
+            if workload is None or is_deleting(workload) or pod.index >= look.view.replicas:
+                continue
+            instance = Instance.of(pod.index, workload)
+            if belongs(pod, await self._ancestors.workload_of(pod), instance):
+                found.add(fault, instance, workload)
+
+    async def _find_losses(self, look: Look, found: Findings) -> None:
+        is_gang = look.view.labels.get(GANG_SCHEDULE) == "true"
+        for note in self._lost.of(look.key):
+            pod = note.pod
+            verdict, workload = await self._judge(look, note) if is_gang else (Verdict.NOTHING, None)
+            if verdict is Verdict.WAIT:
+                look.again(UNSETTLED_S)
+            elif verdict is Verdict.REBUILD and workload is not None:
+                found.losses.append(note)
+                found.add(Fault(pod.index, f"pod {pod.name} of its gang is gone"), Instance.of(pod.index, workload), workload)
+            else:
+                self._lost.forget(note)
+
+    async def _judge(self, look: Look, note: LostPod) -> tuple[Verdict, Object | None]:
+        """Judge by the workload as the API server has it: the cache may not show yet why the pod went."""
+        pod = note.pod
+        if pod.index >= look.view.replicas:
+            return Verdict.NOTHING, None
+        try:
+            workload = await self._client.get(look.kind, self._name(look, pod.index), pod.namespace)
+        except NotFoundError:
+            return Verdict.NOTHING, None
+        ancestry, instance = await self._ancestors.of(pod), Instance.of(pod.index, workload)
+        if is_deleting(workload) or not belongs(pod, ancestry, instance):
+            return Verdict.NOTHING, None
+        return judge_loss(note.left, ancestry, instance), workload
+
+    async def _removed_by_us(self, look: Look, instance: Instance, record: FaultRecord) -> list[str]:
+        """Who controls the pods that are to be removed with the instance, those of earlier rebuilds included; none: nobody's."""
+        pods = [pod for each in self._caches.pods.by_index(ROLE_INDEX, look.key) if (pod := PodView.of(each)) is not None]
+        concerned = [pod for pod in pods if pod.index == instance.index and is_removed_by_us(pod)]
+        earlier = set(record.of(instance.index).removing)
+        uids = [
+            pod.owner.uid for pod in concerned if pod.owner.uid in earlier or belongs(pod, await self._ancestors.workload_of(pod), instance)
+        ]
+        return list(dict.fromkeys(uids))
+
+    def _giving_way(self, look: Look) -> list[Object]:
+        owner = look.view.instance_set.metadata.controller
+        if owner is None or look.view.labels.get(SCHEDULING_STRATEGY) != PRIORITY:
+            return []
+        others = [each for each in owned(self._caches.instance_sets, owner.uid).values() if uid_of(each) != uid_of(look.obj)]
+        return give_way(look.view.instance_set.spec.priority, [self._sibling(each) for each in others])
+
+    def _sibling(self, instance_set: Object) -> Sibling:
+        waiting = (
+            workload
+            for handler in HANDLERS
+            for workload in owned(self._caches.workloads[handler.kind], uid_of(instance_set)).values()
+            if not is_deleting(workload) and not handler.is_ready(workload)
+        )
+        spec, status = instance_set["spec"], instance_set.get("status", {})
+        return Sibling(spec.get("priority"), spec.get("replicas") or 0, status.get("readyReplicas", 0), tuple(waiting))
+
+    def _record(self, look: Look) -> FaultRecord:
+        version, record = self._kept.get(look.request, ("", None))
+        if record is not None and version == resource_version_of(look.obj):
+            return record
+        self._kept.pop(look.request, None)
+        return FaultRecord.read(look.obj["metadata"].get("annotations", {}))
+
+    async def _keep(self, look: Look, record: FaultRecord) -> None:
+        """Write the record onto the very version of the InstanceSet it was decided on: every later version has it then.
+
+        Raises:
+            ConflictError: the cache is behind. The next look decides again.
+        """
+        version = resource_version_of(look.obj)
+        annotations = {FAULT_RECORD: record.text() if record.instances else None}
+        patch = {"metadata": {"resourceVersion": version, "annotations": annotations}}
+        await self._client.patch(INSTANCE_SET, look.request.name, look.request.namespace, patch)
+        self._kept[look.request] = version, record
+
+    def _put_successors(self, look: Look) -> None:
+        """Until the cache shows that a workload was deleted, its successor stands in for it."""
+        rebuilt = self._rebuilt.get(look.request, {})
+        for name, (uid, successor) in list(rebuilt.items()):
+            cached = look.workloads.get(name)
+            if cached is None or uid_of(cached) != uid:
+                del rebuilt[name]
+            elif successor is None:
+                del look.workloads[name]
+            else:
+                look.workloads[name] = successor
+
+    async def _tell(self, look: Look, decided: Plan, found: Findings) -> None:
+        root = self._root(look.obj)
+        for each in decided.rebuilds:
+            await self._events.event(root, "Warning", REBUILT, f"{found.instances[each.index].name} is made again: {each.what}.")
+        for fault in decided.exhausted:
+            name = found.instances[fault.index].name
+            advice = f"{fault.retries} rebuilds are used up. Mend the cause and delete {look.kind.kind} {name}, or raise fault-retry-times."
+            await self._events.event(root, "Warning", EXHAUSTED, f"{name} stays as it is: {fault.what}, {advice}")
+
+    def _root(self, obj: Object) -> Object:
+        """The object somebody wrote: the InferServiceSet, else the InferService, else the InstanceSet."""
+        for store in (self._caches.infer_services, self._caches.sets):
+            owner = controller_owner_of(obj)
+            parent = store.get(obj["metadata"]["namespace"], str(owner["name"])) if owner else None
+            if parent is None:
+                break
+            obj = parent
+        return obj
+
+    @staticmethod
+    def _name(look: Look, index: int) -> str:
+        return workload_name(look.view.service, look.view.role, index)
