@@ -13,7 +13,13 @@ from pulumi_kubernetes.core.v1 import ConfigMap
 from components.access import cluster_rights, namespace_rights, service_account
 from components.pods import Container, Manifest, http_probe, pod_template, tls_volume
 from controller_runtime.api.edges import OPERATOR_APP
-from controller_runtime.api.operator_rbac import cluster_rules, operator_namespace_rules
+from controller_runtime.api.operator_rbac import (
+    CONFIG_NAME,
+    NODE_LEASE_NAMESPACE,
+    cluster_rules,
+    node_lease_rules,
+    operator_namespace_rules,
+)
 from controller_runtime.api.pki import Identity
 from controller_runtime.api.ports import OPERATOR_HEALTH, OPERATOR_METRICS
 from controller_runtime.api.stack import OperatorSpec
@@ -47,11 +53,12 @@ class InferOperator(ComponentResource):
         account = (NAME, args.namespace)
         made = service_account(name, NAME, args.namespace, child)
         rights = cluster_rights(name, NAME, account, cluster_rules(), child)
-        leases = namespace_rights(name, f"{NAME}-lease", args.namespace, account, operator_namespace_rules(), child)
+        own = namespace_rights(name, NAME, args.namespace, account, operator_namespace_rules(), child)
+        nodes = namespace_rights(name, NAME, NODE_LEASE_NAMESPACE, account, node_lease_rules(), child)
         settings = ConfigMap(
             f"{name}-config",
             metadata={
-                "name": "infer-operator-config",
+                "name": CONFIG_NAME,
                 "namespace": args.namespace,
                 "labels": {"infer.huawei.com/ascend-infer-operator": "infer-cm"},
             },
@@ -63,7 +70,7 @@ class InferOperator(ComponentResource):
             f"{name}-deployment",
             metadata={"name": NAME, "namespace": args.namespace, "labels": LABELS},
             spec=spec,
-            opts=ResourceOptions(parent=self, depends_on=[*args.depends_on, made, rights, leases, settings]),
+            opts=ResourceOptions(parent=self, depends_on=[*args.depends_on, made, rights, own, nodes, settings]),
         )
         self.register_outputs({})
 

@@ -20,7 +20,7 @@ from tests.support.pulumi_stack import Outcome
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(300), pytest.mark.xdist_group("rendered-stack")]
 
 GOLDENS = Path(__file__).parent / "goldens"
-PLACES = ("cluster", "mindx-dl", "mindie", "ascend-pd-etcd")
+PLACES = ("cluster", "mindx-dl", "mindie", "ascend-pd-etcd", "kube-node-lease")
 CRL = "pulumi-python:dynamic/ascend-pd:Crl"
 REVOKED = "etcd-controller#1"
 ETCD_IDENTITIES = ("etcd-server", "etcd-controller", "etcd-coordinator", "etcd-backup", "etcd-root")

@@ -33,6 +33,10 @@ class RecordingClient(KubeClient):
         self._record("status", obj)
         return await super().apply_status(obj, **options)
 
+    async def patch(self, kind: Kind, name: str, namespace: str | None, patch: object, *arguments: Any, **options: Any) -> Object:
+        self.writes.append(("patch", kind.kind, namespace or "", name))
+        return await super().patch(kind, name, namespace, patch, *arguments, **options)
+
     async def delete(self, kind: Kind, name: str, namespace: str | None = None, **options: Any) -> None:
         self.writes.append(("delete", kind.kind, namespace or "", name))
         await super().delete(kind, name, namespace, **options)

@@ -12,10 +12,11 @@ from pathlib import Path
 import pytest
 
 from controller_runtime.api.crds import all_crds
-from controller_runtime.api.operator_rbac import cluster_rules
 from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.config import load_config
 from tests.support.control_plane import ControlPlane
+from tests.support.fake_node import FakeNode, running_node
+from tests.support.operator_rights import GROUP, operator_rights
 from tests.support.operator_run import Cluster
 from tests.support.ready_pods import ReadyPods
 from tests.support.recording_client import RecordingClient
@@ -27,14 +28,10 @@ USER = "infer-operator"
 def workload_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """etcd, kube-apiserver, kube-controller-manager, our CRDs and the operator's ClusterRole bound to its user."""
     plane = ControlPlane(Path(tmp_path_factory.mktemp("workload-plane")), controller_manager=True)
-    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": USER}}
-    role = {**rbac, "kind": "ClusterRole", "rules": cluster_rules()}
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": USER}
-    subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
-    binding = {**rbac, "kind": "ClusterRoleBinding", "roleRef": reference, "subjects": [subject]}
+    subject = {"apiGroup": GROUP, "kind": "User", "name": USER}
     try:
         plane.start()
-        everything = {"apiVersion": "v1", "kind": "List", "items": [*all_crds(), role, binding]}
+        everything = {"apiVersion": "v1", "kind": "List", "items": [*all_crds(), *operator_rights(subject)]}
         plane.kubectl("apply", "--server-side", "-f", "-", stdin=json.dumps(everything))
         names = [f"crd/{crd['metadata']['name']}" for crd in all_crds()]
         plane.kubectl("wait", "--for=condition=Established", "--timeout=60s", *names)
@@ -72,3 +69,12 @@ async def pods(cluster: Cluster) -> AsyncIterator[ReadyPods]:
     yield pods
     stop.set()
     await task
+
+
+@pytest.fixture
+async def node(cluster: Cluster, pods: ReadyPods) -> AsyncIterator[FakeNode]:
+    """A node that every pod of the namespace is bound to."""
+    async with running_node(cluster.client, f"node-{cluster.namespace}") as node:
+        pods.node = node.name
+        yield node
+        pods.terminating_s = 0.0

@@ -14,7 +14,6 @@ from pathlib import Path
 
 import pytest
 
-from controller_runtime.api.operator_rbac import operator_namespace_rules
 from controller_runtime.errors import TransportError
 from controller_runtime.foundation.http_client import HttpClient
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
@@ -22,6 +21,7 @@ from controller_runtime.kube.kind import DEPLOYMENT, INFER_SERVICE, INFER_SERVIC
 from tests.support.control_plane import ControlPlane, free_ports
 from tests.support.eventually import eventually
 from tests.support.infer import role, set_object
+from tests.support.operator_rights import GROUP, operator_namespace_rights
 from tests.support.operator_run import Cluster, running_operator
 from tests.support.pki import Authority, write_identity
 from tests.support.ready_pods import ReadyPods
@@ -104,12 +104,9 @@ class OperatorProcess:
 
 @pytest.fixture
 async def operators(workload_plane: ControlPlane, cluster: Cluster, tmp_path: Path) -> AsyncIterator[list[OperatorProcess]]:
-    """Two replicas, not started, with the lease rights of their namespace."""
-    rbac = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": {"name": USER, "namespace": cluster.namespace}}
-    await cluster.client.create({**rbac, "kind": "Role", "rules": operator_namespace_rules()})
-    reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": USER}
-    subjects = [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}]
-    await cluster.client.create({**rbac, "kind": "RoleBinding", "roleRef": reference, "subjects": subjects})
+    """Two replicas, not started, with their rights in their namespace."""
+    for right in operator_namespace_rights({"apiGroup": GROUP, "kind": "User", "name": USER}, cluster.namespace):
+        await cluster.client.create(right)
     replicas = [OperatorProcess(workload_plane, cluster, tmp_path / f"{name}.log") for name in ("one", "two")]
     yield replicas
     for replica in replicas:

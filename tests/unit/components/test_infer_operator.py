@@ -6,12 +6,13 @@ from __future__ import annotations
 import pytest
 
 from components.infer_operator import InferOperator, InferOperatorArgs
-from controller_runtime.api.operator_rbac import LEASE_NAME
+from controller_runtime.api.operator_rbac import CONFIG_NAME, LEASE_NAME
 from controller_runtime.api.pki import identities
 from controller_runtime.api.stack import OperatorSpec
 from tests.support.declared_stack import pod_templates, trial_stack
 from tests.support.pulumi_mocks import Inventory, declare
 
+RBAC = "kubernetes:rbac.authorization.k8s.io/v1"
 METRICS = next(each for each in identities(trial_stack().pki_names()) if each.name == "infer-operator-metrics")
 
 
@@ -22,15 +23,16 @@ def operator(*, metrics: bool = True, preview: bool = False, **spec: object) -> 
 
 @pytest.mark.parametrize("preview", [False, True])
 def test_the_operator_is_an_account_its_rights_its_settings_and_a_deployment(preview: bool) -> None:
-    rbac = "kubernetes:rbac.authorization.k8s.io/v1"
     assert operator(preview=preview).names() == sorted(
         [
             ("ascend-pd:index:InferOperator", "op"),
             ("kubernetes:core/v1:ServiceAccount", "op-infer-operator-manager"),
-            (f"{rbac}:ClusterRole", "op-infer-operator-manager-role"),
-            (f"{rbac}:ClusterRoleBinding", "op-infer-operator-manager-binding"),
-            (f"{rbac}:Role", "op-mindx-dl-infer-operator-manager-lease-role"),
-            (f"{rbac}:RoleBinding", "op-mindx-dl-infer-operator-manager-lease-binding"),
+            (f"{RBAC}:ClusterRole", "op-infer-operator-manager-role"),
+            (f"{RBAC}:ClusterRoleBinding", "op-infer-operator-manager-binding"),
+            (f"{RBAC}:Role", "op-mindx-dl-infer-operator-manager-role"),
+            (f"{RBAC}:RoleBinding", "op-mindx-dl-infer-operator-manager-binding"),
+            (f"{RBAC}:Role", "op-kube-node-lease-infer-operator-manager-role"),
+            (f"{RBAC}:RoleBinding", "op-kube-node-lease-infer-operator-manager-binding"),
             ("kubernetes:core/v1:ConfigMap", "op-config"),
             ("kubernetes:apps/v1:Deployment", "op-deployment"),
         ]
@@ -42,21 +44,30 @@ def test_rights_are_bound_to_the_account_that_the_pod_uses() -> None:
     (template,) = pod_templates(stack.one("kubernetes:apps/v1:Deployment"))
     account = {"kind": "ServiceAccount", "name": template["spec"]["serviceAccountName"], "namespace": "mindx-dl"}
 
-    for kind in ("ClusterRoleBinding", "RoleBinding"):
-        binding = stack.one(f"kubernetes:rbac.authorization.k8s.io/v1:{kind}").inputs
-        assert binding["subjects"] == [account]
-        role = stack.one(f"kubernetes:rbac.authorization.k8s.io/v1:{binding['roleRef']['kind']}")
-        assert role.metadata["name"] == binding["roleRef"]["name"]
+    bindings = [each for kind in ("ClusterRoleBinding", "RoleBinding") for each in stack.of(f"{RBAC}:{kind}")]
+    assert len(bindings) == 3
+    for binding in bindings:
+        assert binding.inputs["subjects"] == [account]
+        roles = stack.of(f"{RBAC}:{binding.inputs['roleRef']['kind']}")
+        (role,) = [each for each in roles if each.metadata.get("namespace") == binding.metadata.get("namespace")]
+        assert role.metadata["name"] == binding.inputs["roleRef"]["name"]
 
 
-def test_leases_are_for_the_operators_namespace_only() -> None:
+def test_leases_and_settings_are_granted_by_namespace() -> None:
     stack = operator()
-    cluster_wide = stack.one("kubernetes:rbac.authorization.k8s.io/v1:ClusterRole").inputs["rules"]
-    local = stack.one("kubernetes:rbac.authorization.k8s.io/v1:Role")
+    cluster_wide = stack.one(f"{RBAC}:ClusterRole").inputs["rules"]
+    rules = {role.metadata["namespace"]: role.inputs["rules"] for role in stack.of(f"{RBAC}:Role")}
 
-    assert not [rule for rule in cluster_wide if "leases" in rule["resources"]]
-    assert local.metadata["namespace"] == "mindx-dl"
-    assert [rule.get("resourceNames") for rule in local.inputs["rules"]] == [None, [LEASE_NAME]]
+    assert not [rule for rule in cluster_wide if {"leases", "configmaps"} & set(rule["resources"])]
+    assert [rule.get("resourceNames") for rule in rules["mindx-dl"]] == [None, [LEASE_NAME], [CONFIG_NAME]]
+    assert [rule["verbs"] for rule in rules["kube-node-lease"]] == [["get"]]
+
+
+def test_fault_handling_is_on() -> None:
+    settings = operator().one("kubernetes:core/v1:ConfigMap")
+
+    assert settings.metadata["name"] == CONFIG_NAME
+    assert settings.inputs["data"] == {"fault_handling": "true"}
 
 
 def test_metrics_are_served_over_mutual_tls_or_not_at_all() -> None:

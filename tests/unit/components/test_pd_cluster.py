@@ -27,6 +27,7 @@ from tests.support.pulumi_mocks import Inventory, Registered, declare
 
 INVENTORY = yaml.safe_load((Path(__file__).resolve().parents[2] / "data" / "inventory.yaml").read_text())
 TODAY = date(2026, 1, 1)
+MADE_BY_KUBERNETES = {"kube-node-lease"}
 CLUSTER_WIDE = ("Namespace", "CustomResourceDefinition", "ClusterRole", "ClusterRoleBinding", "Node", "NodePatch")
 
 
@@ -106,7 +107,7 @@ def test_every_namespaced_object_names_its_namespace(any_stack: Inventory) -> No
     namespaces = {resource.metadata["name"] for resource in any_stack.of("kubernetes:core/v1:Namespace")}
     assert len(namespaces) == 3
     for resource in objects(any_stack):
-        expected = {None} if kind(resource) in CLUSTER_WIDE else namespaces
+        expected = {None} if kind(resource) in CLUSTER_WIDE else namespaces | MADE_BY_KUBERNETES
         assert resource.metadata.get("namespace") in expected, resource.name
 
 
@@ -213,7 +214,7 @@ def _before(stack: Inventory, urn: str) -> set[str]:
 def test_every_object_of_a_namespace_waits_for_the_namespace(any_stack: Inventory) -> None:
     namespaces = {each.metadata["name"]: each.urn for each in any_stack.of("kubernetes:core/v1:Namespace")}
     for resource in objects(any_stack):
-        if "namespace" in resource.metadata:
+        if resource.metadata.get("namespace") not in {None, *MADE_BY_KUBERNETES}:
             assert namespaces[resource.metadata["namespace"]] in _before(any_stack, resource.urn), resource.name
 
 

@@ -1,19 +1,40 @@
 # SPDX-License-Identifier: Apache-2.0
 from __future__ import annotations
 
-from controller_runtime.api.operator_rbac import cluster_rules, operator_namespace_rules
+import pytest
 
-RULES = [*cluster_rules(), *operator_namespace_rules()]
+from controller_runtime.api.operator_rbac import cluster_rules, node_lease_rules, operator_namespace_rules
+
+RULES = [*cluster_rules(), *operator_namespace_rules(), *node_lease_rules()]
 
 
 def test_no_rule_has_a_wildcard() -> None:
     assert not [rule for rule in RULES for values in rule.values() if "*" in values]
 
 
-def test_the_operator_may_not_touch_pods_secrets_or_its_own_rights() -> None:
+def test_the_operator_may_not_touch_secrets_or_its_own_rights() -> None:
     granted = {resource for rule in RULES for resource in rule["resources"]}
 
-    assert not granted & {"pods", "secrets", "roles", "clusterroles", "rolebindings", "clusterrolebindings", "serviceaccounts", "nodes"}
+    assert not granted & {"secrets", "roles", "clusterroles", "rolebindings", "clusterrolebindings", "serviceaccounts"}
+
+
+@pytest.mark.parametrize(
+    "resource, verbs",
+    [
+        ("pods", {"list", "watch", "delete"}),
+        ("nodes", {"get", "list", "watch"}),
+        ("replicasets", {"get"}),
+        ("configmaps", {"list", "watch"}),
+    ],
+)
+def test_what_faults_are_read_from_is_not_changed(resource: str, verbs: set[str]) -> None:
+    assert {verb for rule in RULES if resource in rule["resources"] for verb in rule["verbs"]} == verbs
+
+
+def test_settings_are_granted_by_name_in_one_namespace_only() -> None:
+    assert not [rule for rule in cluster_rules() if "configmaps" in rule["resources"]]
+    granted = [rule for rule in operator_namespace_rules() if "configmaps" in rule["resources"]]
+    assert [rule["resourceNames"] for rule in granted] == [["infer-operator-config"]]
 
 
 def test_what_users_write_is_read_only() -> None:
