@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
-from controller_runtime.api.labels import FAULT_RECORD, GANG_SCHEDULE, POD_STATUS, SCHEDULING_STRATEGY
+from controller_runtime.api.labels import FAULT_RECORD, POD_STATUS, SCHEDULING_STRATEGY
 from controller_runtime.api.meta import JsonObject
 from controller_runtime.api.names import workload_name
 from controller_runtime.foundation.clock import Clock
@@ -31,12 +31,12 @@ from controller_runtime.reconcilers.faults.pods import ROLE_INDEX, PodView, role
 from controller_runtime.reconcilers.faults.record import FaultRecord
 from controller_runtime.reconcilers.faults.removal import PodRemover, is_removed_by_us
 from controller_runtime.reconcilers.ownership import owned
+from controller_runtime.reconcilers.priority import PRIORITY
 from controller_runtime.reconcilers.role_view import RoleView
 from controller_runtime.reconcilers.workloads import HANDLERS
 
 UNSETTLED_S = 1.0
 """When to look again at a lost pod whose workload is changing."""
-PRIORITY = "Priority"
 REBUILT, EXHAUSTED = "InstanceRebuilt", "FaultRetriesExhausted"
 
 log = get_logger(__name__)
@@ -184,10 +184,9 @@ class Rescheduler:
                 found.add(fault, instance, workload)
 
     async def _find_losses(self, look: Look, found: Findings) -> None:
-        is_gang = look.view.labels.get(GANG_SCHEDULE) == "true"
         for note in self._lost.of(look.key):
             pod = note.pod
-            verdict, workload = await self._judge(look, note) if is_gang else (Verdict.NOTHING, None)
+            verdict, workload = await self._judge(look, note) if look.view.is_gang else (Verdict.NOTHING, None)
             if verdict is Verdict.WAIT:
                 look.again(UNSETTLED_S)
             elif verdict is Verdict.REBUILD and workload is not None:
