@@ -60,8 +60,9 @@ images: setup tools ## Build the container images that are not current and load 
 	@if $(ON_LAB) && $(LAB) status >/dev/null 2>&1; then $(LAB) load $$($(VENV)/python -m images --print-archives); fi
 
 .PHONY: images-push
-images-push: images ## Copy the images to REGISTRY (a prefix) and print what a stack file needs to use them there
-	@[ -n "$(REGISTRY)" ] || { echo "images-push: name the prefix of your registry: make images-push REGISTRY=registry.example.internal/ascend-pd" >&2; exit 2; }
+images-push: ## Copy the images to REGISTRY (a prefix) and print what a stack file needs to use them there
+	@[ -n "$(REGISTRY)" ] || { echo "images-push: name your registry: make images-push REGISTRY=registry.example.internal/ascend-pd" >&2; exit 2; }
+	@$(MAKE) setup tools
 	@$(VENV)/python -m images --push $(REGISTRY)
 
 .PHONY: up

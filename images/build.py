@@ -87,7 +87,7 @@ class Builder:
         with tempfile.TemporaryDirectory(dir=self.cache) as scratch:
             digest = Path(scratch, "digest")
             target = f"docker://{registry}/{PREFIX.rpartition('/')[2]}{image.name}:{image.tag}"
-            self._buildah("push", "--quiet", "--digestfile", str(digest), f"oci-archive:{image.archive}", target)
+            self._buildah("push", "--quiet", "--format", "oci", "--digestfile", str(digest), f"{PREFIX}{image.name}:{image.tag}", target)
             return digest.read_text().strip()
 
     def _build(self, recipe: Recipe, parent: str | None, tag: str) -> None:
