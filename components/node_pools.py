@@ -29,7 +29,7 @@ class NodePoolsArgs:
 class NodePools(ComponentResource):
     """Labels the named nodes of each pool and refuses nodes that offer fewer NPUs than a pod requests.
 
-    `checked`: node name -> NPUs found; depend on it before placing pods.
+    `checked`: node name -> NPUs found.
     """
 
     TOKEN = "ascend-pd:index:NodePools"

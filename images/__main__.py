@@ -12,6 +12,7 @@ from pathlib import Path
 
 from images.build import Builder, Image, ImageError
 from images.recipes import recipes
+from tools.file_lock import locked
 
 CHECKOUT = Path(__file__).resolve().parent.parent
 
@@ -29,7 +30,8 @@ def main() -> int:
         return 0
     builder = Builder(CHECKOUT, args.cache)
     try:
-        images = build(builder)
+        with locked(args.cache / "lock", on_wait=lambda: print("waiting for another build of images", flush=True)):
+            images = build(builder)
     except ImageError as err:
         print(f"images: {err}", file=sys.stderr)
         return 1
