@@ -38,6 +38,11 @@ def pod_group_name(service: str, role: str, index: int) -> str:
     return f"pg-{workload_name(service, role, index)}"
 
 
+def autoscaler_name(instance_set: str) -> str:
+    """`<instanceset>-scaler`, the HorizontalPodAutoscaler of a role."""
+    return f"{instance_set}-scaler"
+
+
 def role_service_name(name: str, service: str, role: str) -> str:
     """`<name>-<inferservice>-<role>`, a Service in front of a whole role."""
     return f"{name}-{service}-{role}"

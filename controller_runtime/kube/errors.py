@@ -9,7 +9,7 @@
         ├── GoneError              410: resource version or continue token too old, list again
         ├── UnauthorizedError      401 after the credentials were read again
         ├── ForbiddenError         403: RBAC, quota or admission
-        ├── InvalidError           400, 422: the object breaks its schema or a validation
+        ├── InvalidError           400, 422: the object breaks its schema or a validation (of an apply also 500, see below)
         ├── TooManyRequestsError   429 after the retries of the client
         └── UnavailableError       5xx
 
@@ -86,6 +86,9 @@ _BY_STATUS: dict[int, type[ApiError]] = {
     429: TooManyRequestsError,
 }
 
+_NOT_OF_ITS_TYPE = "failed to create typed patch object"
+"""How the API server, with status 500, begins its refusal of an apply whose fields are unknown or of another type."""
+
 
 def api_error(call: str, status: int, body: bytes | dict[str, object], retry_after: str | None = None) -> ApiError:
     """Build the error of one refused call. `call` is for people: `GET /api/v1/pods`; `body` the Status object, raw or parsed."""
@@ -99,6 +102,8 @@ def api_error(call: str, status: int, body: bytes | dict[str, object], retry_aft
     reason = str(document.get("reason") or "")
     cause = str(document.get("message") or reason or "no explanation")
     error = _BY_STATUS.get(status, UnavailableError if status >= 500 else ApiError)
+    if cause.startswith(_NOT_OF_ITS_TYPE):
+        error = InvalidError
     if reason == "AlreadyExists":
         error = AlreadyExistsError
     return error(f"{call}: {status} {cause}", status=status, reason=reason, retry_after_s=_seconds(retry_after, document.get("details")))

@@ -18,7 +18,16 @@ from controller_runtime.errors import KubeError, TemporaryError, TransportError
 from controller_runtime.foundation.log import get_logger
 from controller_runtime.kube.client import KubeClient, Propagation
 from controller_runtime.kube.errors import ConflictError, InvalidError, NotFoundError
-from controller_runtime.kube.kind import Object, controller_owner_of, is_deleting, kind_of, name_of, namespace_of, uid_of
+from controller_runtime.kube.kind import (
+    Object,
+    controller_owner_of,
+    is_deleting,
+    kind_of,
+    name_of,
+    namespace_of,
+    resource_version_of,
+    uid_of,
+)
 from controller_runtime.reconcilers.differences import fingerprint, is_as_wanted, with_hash
 
 IN_FLIGHT = 8
@@ -28,6 +37,8 @@ MUST_NOT_EXIST = "1"
 """Resource version of no live object: etcd's first revision is older than anything the API server stores."""
 
 Item = TypeVar("Item")
+Adapt: TypeAlias = Callable[[JsonObject, Object], JsonObject]
+"""`adapt(wanted, live)`: what to write when something of the live object is for others to decide. `wanted` itself: nothing is."""
 WriteError: TypeAlias = KubeError | TransportError | TemporaryError
 
 log = get_logger(__name__)
@@ -52,8 +63,10 @@ class ChildWriter:
         self._client = client
         self._futile: dict[str, str] = {}
 
-    async def ensure(self, desired: JsonObject, live: Object | None) -> Object:
+    async def ensure(self, desired: JsonObject, live: Object | None, adapt: Adapt | None = None) -> Object:
         """Bring one child to `desired` and return it as it is then. `live`: what the cache has of that name and owner.
+
+        What `adapt` took over from the live object is written only if the object did not change meanwhile.
 
         Raises:
             NameTakenError: the name belongs to an object that another owner controls.
@@ -63,8 +76,8 @@ class ChildWriter:
         """
         wanted = with_hash(desired)
         if live is None:
-            return await self._create(wanted)
-        return await self._update(wanted, live)
+            return await self._create(wanted, adapt)
+        return await self._update(wanted, live, adapt)
 
     async def delete(self, child: Object, propagation: Propagation = "Background") -> None:
         """Delete a child unless it is gone or being deleted."""
@@ -87,23 +100,23 @@ class ChildWriter:
             f"{child['kind']} {name_of(child)}: is deleted because a field changed that cannot change. It is made again."
         )
 
-    async def _create(self, wanted: JsonObject) -> Object:
+    async def _create(self, wanted: JsonObject, adapt: Adapt | None) -> Object:
         try:
             created = await self._client.apply(_stamped(wanted, "resourceVersion", MUST_NOT_EXIST))
         except ConflictError:
-            return await self._take_up(wanted)
+            return await self._take_up(wanted, adapt)
         log.info("child created", kind=created["kind"], namespace=namespace_of(created), name=name_of(created))
         return created
 
-    async def _take_up(self, wanted: JsonObject) -> Object:
+    async def _take_up(self, wanted: JsonObject, adapt: Adapt | None) -> Object:
         """The name is taken: by our own child that the cache does not show, or by somebody else's object."""
         try:
             live = await self._client.get(kind_of(wanted), name_of(wanted), namespace_of(wanted))
         except NotFoundError:
-            return await self._create(wanted)
+            return await self._create(wanted, adapt)
         owner, ours = controller_owner_of(live) or {}, controller_owner_of(wanted) or {}
         if owner.get("uid") == ours.get("uid"):
-            return await self._update(wanted, live)
+            return await self._update(wanted, live, adapt)
         what = f"{live['kind']} {name_of(live)}"
         if is_deleting(live) or (owner.get("kind"), owner.get("name")) == (ours.get("kind"), ours.get("name")):
             raise PredecessorError(
@@ -112,13 +125,17 @@ class ChildWriter:
         holder = f"{owner['kind']} {owner['name']}" if owner else "nobody"
         raise NameTakenError(f"{what}: exists and is controlled by {holder}. Rename the service or role, or delete that object.")
 
-    async def _update(self, wanted: JsonObject, live: Object) -> Object:
+    async def _update(self, stated: JsonObject, live: Object, adapt: Adapt | None) -> Object:
         if is_deleting(live):
             raise StillDeletingError(f"{live['kind']} {name_of(live)}: is being deleted. It is made again when it is gone.")
+        wanted = adapt(stated, live) if adapt else stated
         if is_as_wanted(live, wanted) or self._futile.get(uid_of(live)) == fingerprint(live):
             return live
+        body = _stamped(wanted, "uid", uid_of(live))
+        if wanted is not stated:
+            body = _stamped(body, "resourceVersion", resource_version_of(live))
         try:
-            updated = await self._client.apply(_stamped(wanted, "uid", uid_of(live)))
+            updated = await self._client.apply(body)
         except InvalidError as err:
             if "metadata.uid" in str(err):
                 raise ConflictError(f"{live['kind']} {name_of(live)}: was replaced meanwhile", status=409) from err

@@ -31,10 +31,11 @@ from controller_runtime.kube.kind import Object, is_deleting, name_of
 from controller_runtime.kube.store import Store
 from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_each, raise_first
+from controller_runtime.reconcilers.autoscaler import keep_scale
 from controller_runtime.reconcilers.ownership import label_of, owned
 from controller_runtime.reconcilers.publish import StatusPublisher
 from controller_runtime.reconcilers.role_view import controller_reference
-from controller_runtime.reconcilers.status import blocker_of, blockers_of, invalid, is_ready, service_status
+from controller_runtime.reconcilers.status import blocker_of, blockers_of, invalid, is_ready, service_status, unscaled_of
 
 
 class InferServiceReconciler:
@@ -73,7 +74,7 @@ class InferServiceReconciler:
 
         async def ensure(desired: JsonObject) -> None:
             name = desired["metadata"]["name"]
-            children[name] = await self._writer.ensure(desired, children.get(name))
+            children[name] = await self._writer.ensure(desired, children.get(name), keep_scale)
 
         return [*await for_each(extra, self._writer.delete), *await for_each(wanted, ensure)]
 
@@ -90,7 +91,8 @@ class InferServiceReconciler:
         blockers = invalid(findings.messages) or blockers_of(failures) or [each for child in present if (each := blocker_of(child))]
         before = self._publisher.latest(obj, InferServiceStatus)
         ready = sum(is_ready(child) for child in present)
-        status = service_status(before, parent.metadata.generation, len(parent.spec.roles), ready, blockers, self._clock.now())
+        unscaled, roles = unscaled_of(present), len(parent.spec.roles)
+        status = service_status(before, parent.metadata.generation, roles, ready, blockers, self._clock.now(), unscaled)
         await self._publisher.publish(obj, before, status)
 
     async def _report_unreadable(self, obj: Object, err: ValidationError) -> Result:

@@ -25,7 +25,7 @@ from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_ea
 from controller_runtime.reconcilers.ownership import owned, surplus
 from controller_runtime.reconcilers.publish import StatusPublisher
 from controller_runtime.reconcilers.role_view import controller_reference
-from controller_runtime.reconcilers.status import blocker_of, blockers_of, invalid, is_ready, set_status
+from controller_runtime.reconcilers.status import blocker_of, blockers_of, invalid, is_ready, set_status, unscaled_of
 
 
 class InferServiceSetReconciler:
@@ -81,7 +81,8 @@ class InferServiceSetReconciler:
         blockers = invalid(findings.messages) or blockers_of(failures) or [each for child in present if (each := blocker_of(child))]
         before = self._publisher.latest(obj, InferServiceSetStatus)
         ready = sum(is_ready(child) for child in present)
-        status = set_status(before, parent.metadata.generation, replicas, ready, blockers, self._clock.now())
+        generation, unscaled = parent.metadata.generation, unscaled_of(present)
+        status = set_status(before, generation, replicas, ready, blockers, self._clock.now(), unscaled)
         await self._publisher.publish(obj, before, status)
 
     async def _report_unreadable(self, obj: Object, err: ValidationError) -> Result:

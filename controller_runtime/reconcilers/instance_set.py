@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from controller_runtime.api.infer_service import InferService
 from controller_runtime.api.infer_validation import CapabilitiesNow, check_instance_set
-from controller_runtime.api.instance_set import KIND, InstanceSet, InstanceSetSpec, InstanceSetStatus
+from controller_runtime.api.instance_set import KIND, InstanceSet, InstanceSetSpec, InstanceSetStatus, ScalingResourceStatus
 from controller_runtime.api.labels import INSTANCE_INDEX, SCHEDULING_STRATEGY
 from controller_runtime.api.meta import JsonObject, ObjectMeta
 from controller_runtime.api.names import workload_name
@@ -36,6 +36,7 @@ from controller_runtime.reconcilers.pod_groups import desired_pod_group, group_o
 from controller_runtime.reconcilers.priority import PRIORITY, reason_to_wait
 from controller_runtime.reconcilers.publish import StatusPublisher
 from controller_runtime.reconcilers.role_view import RoleView
+from controller_runtime.reconcilers.scaling import Scaled, Scaling
 from controller_runtime.reconcilers.status import Blocker, blockers_of, instance_set_status, invalid
 from controller_runtime.reconcilers.workloads import HANDLERS, WorkloadHandler, handler_of
 
@@ -71,10 +72,11 @@ class InstanceSetReconciler:
         writer: ChildWriter,
         publisher: StatusPublisher,
         rescheduler: Rescheduler,
+        scaling: Scaling,
         can: CapabilitiesNow,
         clock: Clock,
     ) -> None:
-        self._caches, self._rescheduler = caches, rescheduler
+        self._caches, self._rescheduler, self._scaling = caches, rescheduler, scaling
         self._writer, self._publisher = writer, publisher
         self._can, self._clock = can, clock
 
@@ -93,17 +95,21 @@ class InstanceSetReconciler:
         children = self._children(view.instance_set.metadata.uid)
         handler = _handler(view.instance_set.spec)
         waiting = self._reason_to_wait(view)
+        before = self._publisher.latest(obj, InstanceSetStatus)
         failures: list[tuple[JsonObject, WriteError]] = []
+        scaled = Scaled(before.scaling_resource_status)
         look_again_s = None
         if handler is not None and not problems:
             look = Look(obj, view, handler.kind, children.workloads[handler.kind])
             await self._rescheduler.rebuild(look)
+            scaled = await self._scaling.bring(view, before.scaling_resource_status)
             failures = await self._bring(view, handler, children, is_held=waiting is not None)
             await self._rescheduler.clean_up(look)
             failures += look.failures
             look_again_s = look.again_s
-        await self._publish(obj, view, handler, children, invalid(problems) or blockers_of(failures), waiting)
-        raise_first(failures)
+        blockers = invalid(problems) or blockers_of(failures)
+        await self._publish(obj, view, handler, children, blockers, waiting, scaled.status)
+        raise_first([*failures, *scaled.failures])
         return Result(look_again_s)
 
     async def _bring(
@@ -156,12 +162,13 @@ class InstanceSetReconciler:
         children: Children,
         blockers: list[Blocker],
         waiting: str | None,
+        scaling: ScalingResourceStatus | None,
     ) -> None:
         names = [workload_name(view.service, view.role, index) for index in range(view.replicas)]
         ready = sum(_is_instance_ready(children, (handler,) if handler else HANDLERS, name) for name in names)
         before = self._publisher.latest(obj, InstanceSetStatus)
         is_waiting = handler is not None and any(name not in children.workloads[handler.kind] for name in names)
-        status = instance_set_status(view, before, ready, blockers, self._clock.now(), waiting if is_waiting else None)
+        status = instance_set_status(view, before, ready, blockers, self._clock.now(), waiting if is_waiting else None, scaling)
         await self._publisher.publish(obj, before, status)
 
     async def _report_unreadable(self, obj: Object, err: ValidationError) -> Result:
@@ -169,7 +176,8 @@ class InstanceSetReconciler:
         view = self._view(InstanceSet(metadata=metadata, spec=InstanceSetSpec.model_construct(name=metadata.name)))
         before = self._publisher.latest(obj, InstanceSetStatus)
         blockers = invalid(problem.sentence(KIND) for problem in from_validation(err))
-        await self._publisher.publish(obj, before, instance_set_status(view, before, 0, blockers, self._clock.now()))
+        scaling = before.scaling_resource_status
+        await self._publisher.publish(obj, before, instance_set_status(view, before, 0, blockers, self._clock.now(), scaling=scaling))
         return Result.done()
 
     def _view(self, instance_set: InstanceSet) -> RoleView:

@@ -48,6 +48,7 @@ from controller_runtime.reconcilers.node_cleaner import DELAY_S
 from controller_runtime.reconcilers.ownership import OWNER_INDEXES, label_of, owned, owner_uids
 from controller_runtime.reconcilers.priority import PRIORITY, changes_order, hands_on
 from controller_runtime.reconcilers.publish import StatusPublisher
+from controller_runtime.reconcilers.scaling import Scaling
 from controller_runtime.reconcilers.workloads import HANDLERS
 
 COMPONENT = "infer-operator"
@@ -113,7 +114,9 @@ def build_operator(
     faults = FaultHandling(manager, events, clock, settings.namespace)
     fault_caches = FaultCaches(faults.pods.store, instance_sets.store, infer_services.store, sets.store, caches.workloads)
     rescheduler = faults.rescheduler(fault_caches)
-    instance_set_reconciler = InstanceSetReconciler(caches, ChildWriter(client), StatusPublisher(client, events), rescheduler, can, clock)
+    writer = ChildWriter(client)
+    scaling = Scaling(autoscalers.store, writer, can)
+    instance_set_reconciler = InstanceSetReconciler(caches, writer, StatusPublisher(client, events), rescheduler, scaling, can, clock)
 
     set_controller = manager.add_controller(Controller("infer-service-set", set_reconciler.reconcile, settings.workers))
     set_controller.watch(sets, itself, when=is_wish)
@@ -127,7 +130,8 @@ def build_operator(
     instance_set_controller.watch(infer_services, partial(roles, instance_sets.store), when=changes_order)
     for informer in (services, *workloads.values()):
         instance_set_controller.watch(informer, owner(INSTANCE_SET), when=is_news)
-    instance_set_controller.watch(pod_groups, owner(INSTANCE_SET), when=is_drift)
+    for informer in (pod_groups, autoscalers):
+        instance_set_controller.watch(informer, owner(INSTANCE_SET), when=is_drift)
     for optional_kind in (pod_groups, autoscalers):
         for controller, own in ((set_controller, sets), (service_controller, infer_services), (instance_set_controller, instance_sets)):
             optional_kind.on_availability(partial(controller.wake_all, own))

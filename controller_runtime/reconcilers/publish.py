@@ -17,7 +17,7 @@ from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.events import EventRecorder
 from controller_runtime.kube.kind import Object, name_of, namespace_of, resource_version_of, uid_of
 from controller_runtime.kube.workqueue import Request
-from controller_runtime.reconcilers.status import BLOCKED, READY
+from controller_runtime.reconcilers.status import must_report
 
 StatusT = TypeVar("StatusT", bound=Status)
 
@@ -56,11 +56,12 @@ class StatusPublisher:
         self._written.pop(request, None)
 
     async def _report(self, obj: Object, before: Status, status: Status) -> None:
-        now, old = status.condition(READY), before.condition(READY)
-        if now is None or now.reason not in BLOCKED or ObjectMeta.model_validate(obj["metadata"]).controller is not None:
+        if ObjectMeta.model_validate(obj["metadata"]).controller is not None:
             return
-        if old is None or (old.reason, old.message) != (now.reason, now.message):
-            await self._events.event(obj, "Warning", now.reason, now.message)
+        for now in filter(must_report, status.conditions):
+            old = before.condition(now.type)
+            if old is None or (old.reason, old.message) != (now.reason, now.message):
+                await self._events.event(obj, "Warning", now.reason, now.message)
 
 
 def _request(obj: Object) -> Request:

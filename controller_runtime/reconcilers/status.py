@@ -15,7 +15,7 @@ from typing import Any
 
 from controller_runtime.api.infer_service import InferServiceStatus
 from controller_runtime.api.infer_service_set import InferServiceSetStatus
-from controller_runtime.api.instance_set import InstanceSetStatus
+from controller_runtime.api.instance_set import InstanceSetStatus, ScalingResourceStatus
 from controller_runtime.api.labels import INSTANCE_SET_NAME, SERVICE_NAME
 from controller_runtime.api.meta import Condition, Status
 from controller_runtime.kube.errors import ForbiddenError, InvalidError
@@ -32,6 +32,9 @@ NAME_CONFLICT = "NameConflict"
 FORBIDDEN = "Forbidden"
 BLOCKED = frozenset({VALIDATE_ERROR, SERVICE_CREATE_ERROR, NAME_CONFLICT, FORBIDDEN})
 """Reasons that no waiting mends; each names the first cause."""
+SCALING_ACTIVE = "ScalingActive"
+"""A second condition, there only while a scaling policy is not carried out. The workloads run on, so Ready does not tell it."""
+SCALING_RESOURCE_ERROR = "ScalingResourceReconcileError"
 MESSAGE_MAX = 32768
 
 
@@ -58,33 +61,61 @@ INSTANCE_SET_WORDING = Wording("AllWorkLoadReady", "All WorkLoad replicas are re
 
 
 def set_status(
-    before: InferServiceSetStatus, generation: int, replicas: int, ready: int, blockers: Sequence[Blocker], now: datetime
+    before: InferServiceSetStatus,
+    generation: int,
+    replicas: int,
+    ready: int,
+    blockers: Sequence[Blocker],
+    now: datetime,
+    unscaled: Sequence[Blocker] = (),
 ) -> InferServiceSetStatus:
-    """Status of an InferServiceSet of which `ready` of `replicas` services are Ready."""
-    condition = _ready(before, SET_WORDING, ready, replicas, ready >= replicas, blockers, now)
-    return InferServiceSetStatus(observed_generation=generation, replicas=replicas, ready_replicas=ready, conditions=[condition])
+    """Status of an InferServiceSet of which `ready` of `replicas` services are Ready. `unscaled`: policies not carried out."""
+    conditions = [
+        _ready(before, SET_WORDING, ready, replicas, ready >= replicas, blockers, now),
+        *_scaling(before, unscaled, now),
+    ]
+    return InferServiceSetStatus(observed_generation=generation, replicas=replicas, ready_replicas=ready, conditions=conditions)
 
 
 def service_status(
-    before: InferServiceStatus, generation: int, roles: int, ready: int, blockers: Sequence[Blocker], now: datetime
+    before: InferServiceStatus,
+    generation: int,
+    roles: int,
+    ready: int,
+    blockers: Sequence[Blocker],
+    now: datetime,
+    unscaled: Sequence[Blocker] = (),
 ) -> InferServiceStatus:
-    """Status of an InferService. Without roles it is never Ready."""
-    condition = _ready(before, SERVICE_WORDING, ready, roles, ready >= roles > 0, blockers, now)
-    return InferServiceStatus(observed_generation=generation, replicas=roles, ready_replicas=ready, conditions=[condition])
+    """Status of an InferService. Without roles it is never Ready. `unscaled`: policies not carried out."""
+    conditions = [
+        _ready(before, SERVICE_WORDING, ready, roles, ready >= roles > 0, blockers, now),
+        *_scaling(before, unscaled, now),
+    ]
+    return InferServiceStatus(observed_generation=generation, replicas=roles, ready_replicas=ready, conditions=conditions)
 
 
 def instance_set_status(
-    view: RoleView, before: InstanceSetStatus, ready: int, blockers: Sequence[Blocker], now: datetime, waiting: str | None = None
+    view: RoleView,
+    before: InstanceSetStatus,
+    ready: int,
+    blockers: Sequence[Blocker],
+    now: datetime,
+    waiting: str | None = None,
+    scaling: ScalingResourceStatus | None = None,
 ) -> InstanceSetStatus:
     """Status of an InstanceSet. With no instances asked for it is Ready. `waiting`: why some of them are not made yet."""
-    condition = _ready(before, INSTANCE_SET_WORDING, ready, view.replicas, ready >= view.replicas, blockers, now, waiting)
+    unscaled = [Blocker(SCALING_RESOURCE_ERROR, f"role {view.role}: {scaling.message}")] if scaling and not scaling.ready else []
+    conditions = [
+        _ready(before, INSTANCE_SET_WORDING, ready, view.replicas, ready >= view.replicas, blockers, now, waiting),
+        *_scaling(before, unscaled, now),
+    ]
     return InstanceSetStatus(
         observed_generation=view.instance_set.metadata.generation,
         replicas=view.replicas,
         ready_replicas=ready,
-        conditions=[condition],
+        conditions=conditions,
         label_selector=f"{SERVICE_NAME}={view.service},{INSTANCE_SET_NAME}={view.role}",
-        scaling_resource_status=before.scaling_resource_status,
+        scaling_resource_status=scaling,
     )
 
 
@@ -97,10 +128,17 @@ def is_ready(child: Mapping[str, Any]) -> bool:
 
 def blocker_of(child: Mapping[str, Any]) -> Blocker | None:
     """The reason why a child cannot become ready by itself, as its status tells."""
-    for each in child.get("status", {}).get("conditions", ()):
-        if each["type"] == READY and each["status"] == "False" and each["reason"] in BLOCKED:
-            return Blocker(each["reason"], each["message"])
-    return None
+    return next((told for told in _told_by(child, READY) if told.reason in BLOCKED), None)
+
+
+def unscaled_of(children: Iterable[Mapping[str, Any]]) -> list[Blocker]:
+    """Why scaling policies of children are not carried out, as their statuses tell."""
+    return [told for child in children for told in _told_by(child, SCALING_ACTIVE)]
+
+
+def must_report(condition: Condition) -> bool:
+    """Whether a condition tells of something that the user can mend and no waiting does."""
+    return condition.status == "False" and (condition.type == SCALING_ACTIVE or condition.reason in BLOCKED)
 
 
 def blockers_of(failures: Iterable[tuple[Mapping[str, Any], Exception]]) -> list[Blocker]:
@@ -126,6 +164,17 @@ def _blocker(desired: Mapping[str, Any], err: Exception) -> Blocker | None:
             return None
 
 
+def _told_by(child: Mapping[str, Any], kind: str) -> list[Blocker]:
+    conditions = child.get("status", {}).get("conditions", ())
+    return [Blocker(each["reason"], each["message"]) for each in conditions if each["type"] == kind and each["status"] == "False"]
+
+
+def _scaling(before: Status, unscaled: Sequence[Blocker], now: datetime) -> list[Condition]:
+    if not unscaled:
+        return []
+    return [_condition(SCALING_ACTIVE, before, "False", *_told(before.condition(SCALING_ACTIVE), unscaled), now)]
+
+
 def _ready(
     before: Status,
     words: Wording,
@@ -144,9 +193,14 @@ def _ready(
     else:
         status, reason = "False", WAITING_FOR_PRIORITY if waiting else REPLICAS_NOT_READY
         message = f"{ready} of {desired} {words.noun} replicas are ready" + (f"; {waiting}" if waiting else "")
+    return _condition(READY, before, status, reason, message, now)
+
+
+def _condition(kind: str, before: Status, status: str, reason: str, message: str, now: datetime) -> Condition:
+    old = before.condition(kind)
     changed_at = old.last_transition_time if old is not None and old.status == status else timestamp(now)
     return Condition.model_validate(
-        {"type": READY, "status": status, "reason": reason, "message": message, "last_transition_time": changed_at}
+        {"type": kind, "status": status, "reason": reason, "message": message, "last_transition_time": changed_at}
     )
 
 

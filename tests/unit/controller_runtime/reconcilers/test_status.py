@@ -8,7 +8,7 @@ import pytest
 
 from controller_runtime.api.infer_service import InferServiceStatus
 from controller_runtime.api.infer_service_set import InferServiceSetStatus
-from controller_runtime.api.instance_set import InstanceSetStatus
+from controller_runtime.api.instance_set import InstanceSetStatus, ScalingResourceStatus
 from controller_runtime.api.meta import Condition, Status
 from controller_runtime.errors import TransportError
 from controller_runtime.kube.errors import ConflictError, ForbiddenError, InvalidError
@@ -20,12 +20,15 @@ from controller_runtime.reconcilers.status import (
     instance_set_status,
     invalid,
     is_ready,
+    must_report,
     service_status,
     set_status,
+    unscaled_of,
 )
 from tests.support.infer import infer_service, role, view
 
 NOW = datetime(2026, 1, 1, 12, 0, 0, 999, tzinfo=UTC)
+VIEW = view(infer_service("s", [role()]))
 LATER = datetime(2026, 1, 1, 13, 0, 0, tzinfo=UTC)
 
 
@@ -164,3 +167,39 @@ def test_what_waiting_does_not_mend_is_told(kind: str, error: Exception, reason:
 @pytest.mark.parametrize("error", [ConflictError("no", status=409), TransportError("no"), StillDeletingError("no"), PredecessorError("no")])
 def test_what_passes_by_itself_is_not_told(error: Exception) -> None:
     assert blockers_of([({"kind": "Service"}, error)]) == []
+
+
+def test_a_scaling_policy_that_is_not_carried_out_has_a_condition_of_its_own_and_leaves_ready_alone() -> None:
+    trouble = ScalingResourceStatus(type="KEDA", message="unsupported scaling policy type: KEDA")
+    status = instance_set_status(VIEW, InstanceSetStatus(), 1, [], NOW, scaling=trouble)
+
+    assert ready(status)[0] == "True"
+    told = status.condition("ScalingActive")
+    assert told is not None
+    assert (told.status, told.reason) == ("False", "ScalingResourceReconcileError")
+    assert told.message == "role worker: unsupported scaling policy type: KEDA"
+    assert must_report(told)
+    assert status.scaling_resource_status == trouble
+
+    parent = service_status(InferServiceStatus(), 1, 1, 1, [], NOW, unscaled_of([status_of(status)]))
+    assert [(each.type, each.status, each.message) for each in parent.conditions[1:]] == [("ScalingActive", "False", told.message)]
+    assert ready(parent)[0] == "True"
+
+
+def test_a_scaling_policy_that_works_needs_no_condition() -> None:
+    works = ScalingResourceStatus(type="HPA", name="x", ready=True, message="HPA created successfully")
+
+    assert [each.type for each in instance_set_status(VIEW, InstanceSetStatus(), 1, [], NOW, scaling=works).conditions] == ["Ready"]
+
+
+def test_what_waits_for_other_roles_says_so_and_is_no_trouble_of_its_parents() -> None:
+    status = instance_set_status(VIEW, InstanceSetStatus(), 0, [], NOW, "waiting for role decode")
+
+    assert ready(status) == ("False", "WaitingForPriority", "0 of 1 WorkLoad replicas are ready; waiting for role decode")
+    assert blocker_of(status_of(status)) is None
+    assert not any(map(must_report, status.conditions))
+
+
+def status_of(status: Status) -> dict[str, Any]:
+    """A child with that status."""
+    return {"metadata": {"generation": 1}, "status": status.model_dump(by_alias=True, exclude_none=True)}
