@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from controller_runtime.api.labels import GANG_SCHEDULE
+from controller_runtime.api.labels import GANG_SCHEDULE, SCHEDULING_STRATEGY
 from controller_runtime.foundation.metrics import REGISTRY
 from controller_runtime.kube.kind import (
     DEPLOYMENT,
@@ -21,7 +21,7 @@ from controller_runtime.kube.kind import (
 )
 from tests.support import volcano
 from tests.support.eventually import eventually
-from tests.support.infer import role, service, service_object, set_object
+from tests.support.infer import instance_set_object, role, service, service_object, set_object
 from tests.support.operator_run import Cluster, running_operator
 from tests.support.ready_pods import ReadyPods
 from tests.support.recording_client import RecordingClient
@@ -198,3 +198,35 @@ async def test_an_instance_that_waits_reserves_nothing(cluster: Cluster, operato
         pods.release()
         await cluster.until_ready(INFER_SERVICE, "s")
         assert await cluster.names(POD_GROUP) == ["pg-s-a-0", "pg-s-b-0"]
+
+
+@pytest.mark.parametrize(
+    "strategy, priority, words",
+    [
+        pytest.param("Foo", None, ["Foo", "Parallel, Priority"], id="V44"),
+        pytest.param("Serial", 1, ["Serial"], id="V65"),
+        pytest.param("Priority", 33, ["role lone", "priority is 33", "1-32"], id="V66"),
+        pytest.param("Priority", 0, ["role lone", "priority is 0", "1-32"], id="V15"),
+    ],
+)
+async def test_v44_an_order_that_means_nothing_on_a_hand_written_instance_set_is_told(
+    cluster: Cluster, operator_client: RecordingClient, strategy: str, priority: int | None, words: list[str]
+) -> None:
+    """Vectors 44, 65 and 66: the schema knows nothing of labels."""
+    labels = {SCHEDULING_STRATEGY: strategy}
+    await cluster.write(instance_set_object("lone", role("lone", priority=priority), labels))
+    async with running_operator(operator_client):
+        message = await cluster.until_blocked(INSTANCE_SET, "lone")
+        await cluster.until_quiet(operator_client)
+
+        assert all(word in message for word in words)
+        assert await cluster.names(DEPLOYMENT) == []
+        assert await cluster.events("ValidateError") == [("InstanceSet/lone", 1)]
+
+
+async def test_a_hand_written_instance_set_has_nobody_to_wait_for(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
+) -> None:
+    await cluster.write(instance_set_object("lone", role("lone", priority=7), {SCHEDULING_STRATEGY: "Priority"}))
+    async with running_operator(operator_client):
+        await cluster.until_ready(INSTANCE_SET, "lone")
