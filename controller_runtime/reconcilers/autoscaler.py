@@ -13,7 +13,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
-from controller_runtime.api.instance_set import HPA, KIND, ScalingResourceStatus
+from controller_runtime.api.instance_set import HPA, KIND, ScalingPolicy, ScalingResourceStatus
 from controller_runtime.api.labels import OPERATOR, OPERATOR_VALUE, ROLE_NAME, SCALING_OWNED_BY, SERVICE_NAME, SET_NAME
 from controller_runtime.api.meta import API_VERSION, JsonObject
 from controller_runtime.api.names import autoscaler_name
@@ -46,7 +46,7 @@ def desired_autoscaler(view: RoleView) -> JsonObject:
 def policy_problem(view: RoleView, *, is_served: bool) -> ScalingResourceStatus | None:
     """Why the policy of a role makes no autoscaler, None when it does or there is no policy."""
     policy = view.instance_set.spec.scaling_policy
-    if policy is None:
+    if policy is None or policy == ScalingPolicy():
         return None
     if not view.instance_set.spec.is_autoscaled:
         return ScalingResourceStatus(type=policy.type, message=f"{UNSUPPORTED}: {policy.type}")

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from controller_runtime.kube.kind import INFER_SERVICE_SET
+from controller_runtime.kube.kind import INFER_SERVICE, INFER_SERVICE_SET
 from tests.support.infer import node_port, role, service, set_object
 from tests.support.operator_run import Cluster, running_operator
 from tests.support.ready_pods import ReadyPods
@@ -73,16 +73,25 @@ async def test_spellings_that_the_api_server_normalises_are_applied_once_and_lef
 async def test_v70_empty_maps_and_lists_of_the_user_cost_no_repeated_write(
     cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
 ) -> None:
-    empty = role("a", metadata={"labels": {}, "annotations": {}}, services=[])
-    await cluster.write(set_object("x", [empty], 5))
+    empty = role("a", metadata={"labels": {}, "annotations": {}}, services=[], scalingPolicy={})
+    await cluster.write(set_object("x", [empty], 5, schedulingStrategy={}))
     await cluster.write(set_object("y", [], 2))
 
     async with running_operator(operator_client):
         await cluster.until_ready(INFER_SERVICE_SET, "x")
         await cluster.until_quiet(operator_client)
 
-    applied = [name for verb, kind, name in operator_client.writes_in(cluster.namespace) if (verb, kind) == ("apply", "InferService")]
-    assert sorted(applied) == [f"x-{index}" for index in range(5)] + ["y-0", "y-1"]
+    applied = [(kind, name) for verb, kind, name in operator_client.writes_in(cluster.namespace) if verb == "apply"]
+    assert sorted(name for kind, name in applied if kind == "InferService") == [f"x-{index}" for index in range(5)] + ["y-0", "y-1"]
+    assert len(applied) == len(set(applied))
+    operator_client.writes.clear()
+
+    async with running_operator(operator_client):
+        await cluster.until_quiet(operator_client)
+        for kind, name in ((INFER_SERVICE_SET, "x"), (INFER_SERVICE, "x-3")):
+            await cluster.client.patch(kind, name, cluster.namespace, {"metadata": {"annotations": {"poke": "1"}}})
+        await cluster.until_quiet(operator_client)
+    assert operator_client.writes_in(cluster.namespace) == []
 
 
 async def test_a_service_costs_few_writes(cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods) -> None:

@@ -89,6 +89,7 @@ def test_v50_an_unknown_type_is_told() -> None:
 def test_an_api_server_without_autoscaling_is_told_and_everything_else_is_no_problem() -> None:
     assert policy_problem(scaled(), is_served=True) is None
     assert policy_problem(view(infer_service("s", [role()])), is_served=False) is None
+    assert policy_problem(view(infer_service("s", [role(scalingPolicy={})])), is_served=False) is None
     told = policy_problem(scaled(), is_served=False)
     assert told is not None
     assert (told.type, told.ready) == ("HPA", False)
