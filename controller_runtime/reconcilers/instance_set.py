@@ -100,7 +100,7 @@ class InstanceSetReconciler:
         scaled = Scaled(before.scaling_resource_status)
         look_again_s = None
         if handler is not None and not problems:
-            look = Look(obj, view, handler.kind, children.workloads[handler.kind])
+            look = Look(obj, view, handler, children.workloads[handler.kind])
             await self._rescheduler.rebuild(look)
             scaled = await self._scaling.bring(view, before.scaling_resource_status)
             failures = await self._bring(view, handler, children, is_held=waiting is not None)

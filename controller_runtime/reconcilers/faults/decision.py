@@ -164,4 +164,4 @@ def plan(
         rebuilds.append(Rebuild(index, chosen.what))
         if entry != InstanceRecord():
             entries[index] = entry
-    return Plan(tuple(rebuilds), tuple(exhausted), FaultRecord(instances=entries))
+    return Plan(tuple(rebuilds), tuple(exhausted), record.model_copy(update={"instances": entries}))

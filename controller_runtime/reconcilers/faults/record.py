@@ -29,9 +29,12 @@ class InstanceRecord(KubeModel):
 
 
 class FaultRecord(KubeModel):
-    """By index of the instance; only instances with something to remember."""
+    """What is remembered of an InstanceSet."""
 
     instances: dict[int, InstanceRecord] = Field(default_factory=dict)
+    """By index; only instances with something to remember."""
+    makes_room: bool = False
+    """After a rebuild: less important roles are still to give way."""
 
     @classmethod
     def read(cls, annotations: Mapping[str, str]) -> FaultRecord:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Gathers the faults of one InstanceSet, has them judged and deletes the workloads concerned. The reconciler makes them again.
 
-Order: what must not be forgotten is written first, then less important roles make room, then the workload is deleted, by its
-uid. A crash anywhere leaves a fault that is still there and is judged again, or a workload that is missing and is made.
+Order: what must not be forgotten is written first, then the workload is deleted, by its uid, then less important roles make
+room. A crash anywhere leaves a fault that is still there and is judged again, or a workload that is missing and is made.
 As the reference operator reschedules.
 """
 
@@ -33,10 +33,13 @@ from controller_runtime.reconcilers.faults.removal import PodRemover, is_removed
 from controller_runtime.reconcilers.ownership import owned
 from controller_runtime.reconcilers.priority import PRIORITY
 from controller_runtime.reconcilers.role_view import RoleView
-from controller_runtime.reconcilers.workloads import HANDLERS
+from controller_runtime.reconcilers.status import is_ready
+from controller_runtime.reconcilers.workloads import HANDLERS, WorkloadHandler
 
 UNSETTLED_S = 1.0
 """When to look again at a lost pod whose workload is changing."""
+ROOM_S = 0.05
+"""When to look again whether others see that a role is not ready."""
 REBUILT, EXHAUSTED = "InstanceRebuilt", "FaultRetriesExhausted"
 
 log = get_logger(__name__)
@@ -62,7 +65,7 @@ class Look:
 
     obj: Object
     view: RoleView
-    kind: Kind
+    handler: WorkloadHandler
     workloads: dict[str, Object]
     failures: list[tuple[JsonObject, WriteError]] = field(default_factory=list)
     again_s: float | None = None
@@ -71,6 +74,12 @@ class Look:
     def request(self) -> Request:
         """Of the InstanceSet."""
         return Request(self.view.instance_set.metadata.namespace, self.view.instance_set.metadata.name)
+
+    @property
+    def is_served(self) -> bool:
+        """Whether every instance is ready, by its workload."""
+        names = (workload_name(self.view.service, self.view.role, index) for index in range(self.view.replicas))
+        return all((found := self.workloads.get(name)) is not None and self.handler.is_ready(found) for name in names)
 
     @property
     def key(self) -> str:
@@ -155,10 +164,10 @@ class Rescheduler:
         decided = plan(
             found.faults, found.instances, record, {index: uids for index, uids in removed_by_us.items() if uids}, look.view.replicas
         )
-        if decided.record != record:
-            await self._keep(look, decided.record)
-        if decided.rebuilds:
-            look.failures += await for_each(self._giving_way(look), self._writer.delete)
+        makes_room = record.makes_room or bool(decided.rebuilds and self._giving_way(look))
+        kept = decided.record.model_copy(update={"makes_room": makes_room})
+        if kept != record:
+            await self._keep(look, kept)
         for each in decided.rebuilds:
             target = found.targets[each.index]
             name = found.instances[each.index].name
@@ -169,6 +178,19 @@ class Rescheduler:
         for note in found.losses:
             self._lost.forget(note)
         await self._tell(look, decided, found)
+        if record.makes_room:
+            await self._make_room(look, kept)
+        elif makes_room:
+            look.again(ROOM_S)
+
+    async def _make_room(self, look: Look, record: FaultRecord) -> None:
+        """Let others give way once they can see that this role is not ready: before that they would come back at once."""
+        if not look.is_served and is_ready(look.obj):
+            look.again(ROOM_S)
+            return
+        if not look.is_served:
+            look.failures += await for_each(self._giving_way(look), self._writer.delete)
+        await self._keep(look, record.model_copy(update={"makes_room": False}))
 
     async def _find_faults(self, look: Look, found: Findings) -> None:
         for obj in self._caches.pods.by_index(ROLE_INDEX, look.key):
@@ -201,7 +223,7 @@ class Rescheduler:
         if pod.index >= look.view.replicas:
             return Verdict.NOTHING, None
         try:
-            workload = await self._client.get(look.kind, self._name(look, pod.index), pod.namespace)
+            workload = await self._client.get(look.handler.kind, self._name(look, pod.index), pod.namespace)
         except NotFoundError:
             return Verdict.NOTHING, None
         ancestry, instance = await self._ancestors.of(pod), Instance.of(pod.index, workload)
@@ -250,7 +272,7 @@ class Rescheduler:
             ConflictError: the cache is behind. The next look decides again.
         """
         version = resource_version_of(look.obj)
-        annotations = {FAULT_RECORD: record.text() if record.instances else None}
+        annotations = {FAULT_RECORD: None if record == FaultRecord() else record.text()}
         patch = {"metadata": {"resourceVersion": version, "annotations": annotations}}
         await self._client.patch(INSTANCE_SET, look.request.name, look.request.namespace, patch)
         self._kept[look.request] = version, record
@@ -273,8 +295,9 @@ class Rescheduler:
             await self._events.event(root, "Warning", REBUILT, f"{found.instances[each.index].name} is made again: {each.what}.")
         for fault in decided.exhausted:
             name = found.instances[fault.index].name
-            advice = f"{fault.retries} rebuilds are used up. Mend the cause and delete {look.kind.kind} {name}, or raise fault-retry-times."
-            await self._events.event(root, "Warning", EXHAUSTED, f"{name} stays as it is: {fault.what}, {advice}")
+            used_up = f"{name} stays as it is: {fault.what}, and its {fault.retries} rebuilds are used up."
+            advice = f"Mend the cause and delete {look.handler.kind.kind} {name}, or raise fault-retry-times."
+            await self._events.event(root, "Warning", EXHAUSTED, f"{used_up} {advice}")
 
     def _root(self, obj: Object) -> Object:
         """The object somebody wrote: the InferServiceSet, else the InferService, else the InstanceSet."""

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Which changes of pods wake the InstanceSet they belong to: a fault that appears, and the end of a gang's pod.
+"""Which changes of pods wake the InstanceSet they belong to: a fault that appears, the end of a gang's pod, and the end of one
+that the operator may have to remove itself.
 
 Everything else a pod does, its workload's status tells.
 """
@@ -16,6 +17,7 @@ from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers.faults.decision import UNHEALTHY
 from controller_runtime.reconcilers.faults.lost_pods import begins_to_go
 from controller_runtime.reconcilers.faults.pods import PodView
+from controller_runtime.reconcilers.faults.removal import is_removed_by_us
 from controller_runtime.reconcilers.faults.rescheduler import FaultCaches
 
 
@@ -25,7 +27,7 @@ def is_fault_news(old: Object | None, new: Object | None) -> bool:
 
 
 def instance_set_of(caches: FaultCaches) -> MapFunction:
-    """Map function: the InstanceSet of a pod. A healthy pod concerns only a gang."""
+    """Map function: the InstanceSet of a pod. The end of a pod that is healthy and removed by others concerns only a gang."""
 
     def map_to_instance_set(obj: Object) -> Iterable[Request]:
         pod = PodView.of(obj)
@@ -34,7 +36,7 @@ def instance_set_of(caches: FaultCaches) -> MapFunction:
         request = Request(pod.namespace, _name(caches, pod))
         instance_set = caches.instance_sets.get(*request)
         is_gang = instance_set is None or instance_set["metadata"].get("labels", {}).get(GANG_SCHEDULE) == "true"
-        return (request,) if is_gang or pod.says.startswith(UNHEALTHY) else ()
+        return (request,) if is_gang or pod.says.startswith(UNHEALTHY) or is_removed_by_us(pod) else ()
 
     return map_to_instance_set
 
