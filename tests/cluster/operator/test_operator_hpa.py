@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from controller_runtime.kube.errors import ConflictError
 from controller_runtime.kube.kind import (
     DEPLOYMENT,
     HORIZONTAL_POD_AUTOSCALER,
@@ -15,8 +16,10 @@ from controller_runtime.kube.kind import (
     INSTANCE_SET,
     STATEFUL_SET,
 )
+from controller_runtime.reconcilers.apply import ChildWriter
+from controller_runtime.reconcilers.autoscaler import keep_scale
 from tests.support.eventually import eventually
-from tests.support.infer import role, service_object, set_object
+from tests.support.infer import instance_set_object, role, service_object, set_object
 from tests.support.operator_run import Cluster, running_operator
 from tests.support.ready_pods import ReadyPods
 from tests.support.recording_client import RecordingClient
@@ -211,3 +214,19 @@ async def test_an_autoscaler_is_healed_follows_its_policy_and_is_written_only_th
         await cluster.client.patch(HORIZONTAL_POD_AUTOSCALER, "s-r-scaler", cluster.namespace, status, subresource="status")
         await cluster.until_quiet(operator_client)
         assert operator_client.writes_in(cluster.namespace) == []
+
+
+async def test_a_scale_that_the_cache_has_not_seen_is_not_taken_back(cluster: Cluster, operator_client: RecordingClient) -> None:
+    owned = {"name": "x", "namespace": cluster.namespace}
+    desired = {**instance_set_object("x", role("r", 1, scalingPolicy=POLICY)), "metadata": owned}
+    writer = ChildWriter(operator_client)
+    seen = await writer.ensure(desired, None, keep_scale)
+    await scale(cluster, "x", 3)
+    changed = {**desired, "metadata": {**owned, "labels": {"team": "a"}}}
+
+    with pytest.raises(ConflictError):
+        await writer.ensure(changed, seen, keep_scale)
+    assert await replicas_of(cluster, "x") == 3
+
+    after = await writer.ensure(changed, await cluster.get(INSTANCE_SET, "x"), keep_scale)
+    assert (after["spec"]["replicas"], after["metadata"]["labels"]) == (3, {"team": "a"})

@@ -126,6 +126,15 @@ async def test_only_new_instances_wait_while_an_earlier_role_is_not_ready(
         await cluster.until_names(STATEFUL_SET, "s-second-0")
         await cluster.until_ready(INSTANCE_SET, "s-second")
 
+        image = "/spec/roles/1/spec/template/spec/containers/0/image"
+        await cluster.edit(INFER_SERVICE, "s", ("replace", image, "example/none:2"))
+
+        async def is_on_its_way() -> bool:
+            said = await cluster.condition(INSTANCE_SET, "s-second")
+            return said == ("False", "ReplicasNotReady", "0 of 1 WorkLoad replicas are ready")
+
+        await eventually(is_on_its_way, "a new template is no wait for other roles", 60)
+
         pods.release()
         await cluster.until_ready(INFER_SERVICE, "s")
 
