@@ -164,9 +164,12 @@ async def test_a_pod_group_follows_the_template_and_is_healed(
 
         await cluster.edit(INFER_SERVICE, "s", ("replace", "/spec/roles/0/spec/replicas", 3))
         await eventually(lambda: asks_for(3, "3"), "the PodGroup follows the template", 60)
+        await cluster.until_ready(INFER_SERVICE, "s")
+        await cluster.until_quiet(operator_client, 100)
 
         await cluster.edit(POD_GROUP, "pg-s-r-0", ("replace", "/spec/minMember", 1))
         await eventually(lambda: asks_for(3, "3"), "an edit is taken back", 60)
+        await cluster.until_quiet(operator_client)
 
         before = await cluster.uids(POD_GROUP, DEPLOYMENT)
         await cluster.delete(POD_GROUP, "pg-s-r-0")

@@ -121,3 +121,16 @@ async def test_a_server_that_ends_watches_at_once_is_not_hammered() -> None:
     await run_for(30, client)
 
     assert len(client.calls) <= 9
+
+
+async def test_a_reflector_that_was_reset_lists_first() -> None:
+    client = ScriptedClient("list", "+101", "list")
+    reflector = Reflector(client, CONFIG_MAP, on_list=lambda _: None, on_event=lambda _: None)  # type: ignore[arg-type]
+    for _ in range(2):
+        task = asyncio.create_task(reflector.run())
+        await asyncio.sleep(1)
+        task.cancel()
+        await asyncio.wait({task})
+        reflector.reset()
+
+    assert client.asked == ["list", "watch 100", "list", "watch 100"]
