@@ -3,10 +3,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
-from controller_runtime.kube.kind import INFER_SERVICE, INFER_SERVICE_SET
-from tests.support.infer import node_port, role, service, set_object
+from controller_runtime.api.labels import GANG_SCHEDULE
+from controller_runtime.kube.kind import DEPLOYMENT, INFER_SERVICE, INFER_SERVICE_SET, INSTANCE_SET
+from tests.support import volcano
+from tests.support.infer import node_port, pod_template, role, service, set_object
 from tests.support.operator_run import Cluster, running_operator
 from tests.support.ready_pods import ReadyPods
 from tests.support.recording_client import RecordingClient
@@ -106,3 +110,34 @@ async def test_a_service_costs_few_writes(cluster: Cluster, operator_client: Rec
     writes = operator_client.writes_in(cluster.namespace)
     assert len([write for write in writes if write[0] == "apply"]) == 50
     assert len(writes) / 5 <= 24
+
+
+async def test_gangs_priorities_and_autoscalers_cost_nothing_once_they_are_as_they_should_be(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
+) -> None:
+    container = {"name": "infer", "image": "example/none:1", "resources": {"limits": {"cpu": "1500m", "memory": "0.5Gi"}}}
+    gang: dict[str, Any] = {
+        "metadata": {"labels": {GANG_SCHEDULE: "true"}},
+        "spec": {"replicas": 2, "template": pod_template(None, None, container)},
+    }
+    target = {"type": "AverageValue", "averageValue": "0.5"}
+    metrics = [{"type": "External", "external": {"metric": {"name": "queue"}, "target": target}}]
+    behavior = {"scaleDown": {"stabilizationWindowSeconds": 60}}
+    policy = {"type": "HPA", "spec": {"maxReplicas": 4, "metrics": metrics, "behavior": behavior}}
+    roles = [role("decode", 1, "StatefulSet", priority=1, **gang), role("prefill", 1, priority=2, scalingPolicy=policy)]
+    async with volcano.installed(cluster.client):
+        await cluster.write(set_object("x", roles, 2, schedulingStrategy={"type": "Priority"}))
+        async with running_operator(operator_client):
+            await cluster.until_ready(INFER_SERVICE_SET, "x")
+            scale = {"spec": {"replicas": 3}}
+            await cluster.client.patch(INSTANCE_SET, "x-0-prefill", cluster.namespace, scale, subresource="scale")
+            await cluster.until_names(DEPLOYMENT, *(f"x-0-prefill-{index}" for index in range(3)), "x-1-prefill-0")
+            await cluster.until_ready(INSTANCE_SET, "x-0-prefill")
+            await cluster.until_quiet(operator_client)
+        operator_client.writes.clear()
+
+        async with running_operator(operator_client):
+            await cluster.until_quiet(operator_client)
+            await cluster.client.patch(INFER_SERVICE, "x-0", cluster.namespace, {"metadata": {"annotations": {"poke": "1"}}})
+            await cluster.until_quiet(operator_client)
+        assert operator_client.writes_in(cluster.namespace) == []
