@@ -20,14 +20,14 @@ POD_GROUP_CRD = "podgroups.scheduling.volcano.sh"
 CONFIG_NAME = "infer-operator-config"
 NODE_LEASE_NAMESPACE = "kube-node-lease"
 
-READ = ("get", "list", "watch")
-MANAGE = (*READ, "create", "patch", "delete")
+FOLLOW = ("list", "watch")
+MANAGE = ("get", *FOLLOW, "create", "patch", "delete")
 
 
 def cluster_rules() -> list[dict[str, Any]]:
     """Rules of the operator's ClusterRole. A fresh copy on each call."""
     return [
-        _rule(GROUP, ("inferservicesets",), READ),
+        _rule(GROUP, ("inferservicesets",), FOLLOW),
         _rule(GROUP, ("inferservices", "instancesets"), MANAGE),
         _rule(GROUP, ("inferservicesets/status", "inferservices/status", "instancesets/status"), ("patch",)),
         _rule(GROUP, ("inferservicesets/finalizers", "inferservices/finalizers", "instancesets/finalizers"), ("update",)),
@@ -36,9 +36,9 @@ def cluster_rules() -> list[dict[str, Any]]:
         _rule("", ("events",), ("create", "patch")),
         _rule("scheduling.volcano.sh", ("podgroups",), MANAGE),
         _rule("autoscaling", ("horizontalpodautoscalers",), MANAGE),
-        {**_rule("apiextensions.k8s.io", ("customresourcedefinitions",), READ), "resourceNames": [POD_GROUP_CRD]},
-        _rule("", ("pods",), ("list", "watch", "delete")),
-        _rule("", ("nodes",), READ),
+        {**_rule("apiextensions.k8s.io", ("customresourcedefinitions",), FOLLOW), "resourceNames": [POD_GROUP_CRD]},
+        _rule("", ("pods",), (*FOLLOW, "delete")),
+        _rule("", ("nodes",), (*FOLLOW, "get")),
         _rule("apps", ("replicasets",), ("get",)),
     ]
 
@@ -48,7 +48,7 @@ def operator_namespace_rules() -> list[dict[str, Any]]:
     return [
         _rule("coordination.k8s.io", ("leases",), ("create",)),
         {**_rule("coordination.k8s.io", ("leases",), ("get", "update")), "resourceNames": [LEASE_NAME]},
-        {**_rule("", ("configmaps",), ("list", "watch")), "resourceNames": [CONFIG_NAME]},
+        {**_rule("", ("configmaps",), FOLLOW), "resourceNames": [CONFIG_NAME]},
     ]
 
 

@@ -31,15 +31,25 @@ READY_WITHIN_S = 120.0
 """Generous: the machine may be building something else."""
 
 
+AUDIT_POLICY = """\
+apiVersion: audit.k8s.io/v1
+kind: Policy
+omitStages: [RequestReceived]
+rules: [{level: Metadata}]
+"""
+
+
 class ControlPlane:
     """etcd + kube-apiserver, and kube-controller-manager when asked (garbage collection, workloads, namespaces).
 
     `url`: of the API server. `kubeconfig`: a cluster administrator's, client certificate inside.
-    Logs are `<directory>/<process>.log`.
+    Logs are `<directory>/<process>.log`; with `audit` the API server also notes every request in `audit_log`.
     """
 
-    def __init__(self, directory: Path, *, controller_manager: bool = False) -> None:
+    def __init__(self, directory: Path, *, controller_manager: bool = False, audit: bool = False) -> None:
         self.directory = directory
+        self.audit_log = directory / "audit.log"
+        self._audit = audit
         self.kubeconfig = directory / "admin.kubeconfig"
         self._with_controller_manager = controller_manager
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
@@ -83,8 +93,14 @@ class ControlPlane:
     def start_api_server(self) -> None:
         """Start kube-apiserver with its default admission and wait for `/readyz`."""
         pki = self._authority.directory
+        audit: list[str] = []
+        if self._audit:
+            policy = self.directory / "audit-policy.yaml"
+            policy.write_text(AUDIT_POLICY)
+            audit = [f"--audit-policy-file={policy}", f"--audit-log-path={self.audit_log}"]
         self._spawn(
             "kube-apiserver",
+            *audit,
             f"--etcd-servers={self.etcd_endpoint}",
             "--bind-address=127.0.0.1",
             "--advertise-address=127.0.0.1",

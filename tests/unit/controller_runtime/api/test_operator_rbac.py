@@ -40,7 +40,7 @@ def test_settings_are_granted_by_name_in_one_namespace_only() -> None:
 def test_what_users_write_is_read_only() -> None:
     verbs = {verb for rule in RULES if "inferservicesets" in rule["resources"] for verb in rule["verbs"]}
 
-    assert verbs == {"get", "list", "watch"}
+    assert verbs == {"list", "watch"}
 
 
 def test_leases_are_granted_by_name_in_one_namespace_only() -> None:
