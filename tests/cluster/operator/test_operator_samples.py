@@ -26,6 +26,7 @@ from controller_runtime.kube.kind import (
 )
 from tests.support import volcano
 from tests.support.control_plane import ControlPlane
+from tests.support.eventually import eventually
 from tests.support.operator_run import Cluster, running_operator
 from tests.support.ready_pods import ReadyPods
 from tests.support.recording_client import RecordingClient
@@ -47,7 +48,7 @@ async def ensure_namespace(client: KubeClient) -> None:
 
 
 def test_there_are_the_three_samples_of_the_rfc_and_one_per_feature() -> None:
-    assert {path.stem for path in SAMPLES} >= {*RFC, "gang", "hpa", "node-port", "priority", "super-node"}
+    assert {path.stem for path in SAMPLES} >= {*RFC, "fault-scheduling", "gang", "hpa", "node-port", "priority", "super-node"}
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
@@ -141,3 +142,17 @@ async def test_the_super_node_sample_groups_the_pods_of_its_service(
         uid = (await cluster.get(INFER_SERVICE, "super-node"))["metadata"]["uid"]
         labels = [(await cluster.get(POD, f"super-node-{role}-0-0"))["metadata"]["labels"] for role in ("prefill", "decode")]
         assert {each["inferserviceid"] for each in labels} == {uid}
+
+
+async def test_the_fault_sample_is_rebuilt_as_its_comment_says(cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods) -> None:
+    async with applied("fault-scheduling", cluster, operator_client):
+        before = await cluster.uids(STATEFUL_SET)
+        mark = {"metadata": {"annotations": {"huawei.com/pod-status": "Unhealthy-node"}}}
+        await cluster.client.patch(POD, "fault-scheduling-0-prefill-0-0", cluster.namespace, mark)
+
+        async def is_rebuilt() -> bool:
+            now = await cluster.uids(STATEFUL_SET)
+            return [name for name, uid in before.items() if now.get(name, uid) != uid] == ["StatefulSet/fault-scheduling-0-prefill-0"]
+
+        await eventually(is_rebuilt, "the instance is made again", 30)
+        await cluster.until_ready(INFER_SERVICE_SET, "fault-scheduling")
