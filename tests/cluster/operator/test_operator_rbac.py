@@ -103,6 +103,11 @@ def requests(plane: ControlPlane) -> list[dict[str, Any]]:
     return [each for each in noted if each["user"]["username"] == USER]
 
 
+def refused_to(plane: ControlPlane) -> set[Use]:
+    """What the operator asked for in vain."""
+    return {use_of(each) for each in requests(plane) if each["responseStatus"].get("code") == 403}
+
+
 def use_of(request: dict[str, Any]) -> Use:
     """Which right a request takes."""
     obj = request.get("objectRef", {})
@@ -231,11 +236,11 @@ async def test_the_operator_is_never_refused_and_uses_every_right_it_has(
         group.create_task(build_operator(operator_client, settings, elector=elector).run(stop))
         try:
             await drive(cluster, pods)
+        except AssertionError as error:
+            raise AssertionError(f"{error}; refused: {refused_to(audited_plane)}") from error
         finally:
             stop.set()
 
-    noted = requests(audited_plane)
-    refused = [f"{each['verb']} {each['requestURI']}" for each in noted if each["responseStatus"].get("code") == 403]
-    assert refused == []
-    used = {use_of(each) for each in noted}
+    assert refused_to(audited_plane) == set()
+    used = {use_of(each) for each in requests(audited_plane)}
     assert {use for use in granted() - used if not is_taken_silently(use, used)} == set()
