@@ -12,6 +12,7 @@ from pydantic import Field
 
 from controller_runtime.api.instance_set import InstanceSetSpec
 from controller_runtime.api.meta import ATOMIC, ObjectMeta, SchemaModel, Status
+from controller_runtime.api.rollout import RolloutStatus
 
 KIND = "InferService"
 
@@ -52,6 +53,9 @@ class InferServiceSpec(SchemaModel):
 
 class InferServiceStatus(Status):
     """`replicas`: roles; `readyReplicas`: roles whose InstanceSet is Ready."""
+
+    rollout: RolloutStatus | None = None
+    """Sums over all roles."""
 
 
 class InferService(SchemaModel):

@@ -12,6 +12,7 @@ from pydantic import Field
 
 from controller_runtime.api.infer_service import PRIORITY_RANGE, InferServiceSpec
 from controller_runtime.api.meta import ObjectMeta, SchemaModel, Status
+from controller_runtime.api.rollout import RolloutStatus
 
 KIND = "InferServiceSet"
 
@@ -33,6 +34,9 @@ class InferServiceSetSpec(SchemaModel):
 
 class InferServiceSetStatus(Status):
     """`replicas`: InferServices asked for; `readyReplicas`: of these, Ready."""
+
+    rollout: RolloutStatus | None = None
+    """Sums over all services."""
 
 
 class InferServiceSet(SchemaModel):

@@ -128,6 +128,8 @@ def _role_problems(service: str, role: InstanceSetSpec, strategy: str, offsets: 
         yield f"priority is {role.priority}, allowed {PRIORITY_MIN}-{PRIORITY_MAX}. Set a number in that range."
     if role.metadata.labels.get(GANG_SCHEDULE) == "true" and not can.pod_groups:
         yield f"{GANG_NEEDS_PODGROUP}."
+    if not role.rollout.can_move:
+        yield "rolloutStrategy: maxUnavailable and maxSurge are both 0, so no instance could ever be updated. Set one of them to 1."
     kind = role.workload.kind if role.workload else ""
     if role.workload is None:
         yield "workload is missing. Set apiVersion apps/v1 and kind Deployment or StatefulSet."
@@ -177,7 +179,7 @@ def _service_problems(service: ServiceTemplate, offsets: range, can: Capabilitie
 
 
 def _name_problems(service: str, role: InstanceSetSpec, kind: str) -> Iterator[str]:
-    last = max((role.replicas or 0) - 1, 0)
+    last = max((role.replicas or 0) - 1, 0) + role.rollout.max_surge
     names = [(role_service_name(each.name, service, role.name), "Service", DNS_LABEL_MAX) for each in role.services]
     if kind == STATEFUL_SET:
         names.append((workload_name(service, role.name, last), kind, STATEFUL_SET_NAME_MAX))

@@ -13,6 +13,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from controller_runtime.api.meta import ATOMIC, DNS_LABEL_MAX, DnsLabel, Int32, JsonObject, Metadata, ObjectMeta, SchemaModel, Status
+from controller_runtime.api.rollout import CAN_MOVE, DRAIN_MAX_S, RolloutStatus, RolloutStrategy
 
 KIND = "InstanceSet"
 
@@ -99,6 +100,15 @@ class InstanceSetSpec(SchemaModel):
     scaling_policy: ScalingPolicy | None = None
     priority: Annotated[int, Field(json_schema_extra={"format": "int32"})] | None = None
     """Strategy Priority only: 1 to 32, lower starts earlier."""
+    rollout_strategy: Annotated[RolloutStrategy | None, Field(json_schema_extra={"x-kubernetes-validations": [CAN_MOVE]})] = None
+    """How instances are brought to a changed template. Absent means one after the other."""
+    drain_timeout_seconds: Annotated[int, Field(ge=0, le=DRAIN_MAX_S, json_schema_extra={"format": "int32"})] | None = None
+    """How long an instance may take to finish its requests before it is removed or replaced. Absent or 0: it is not asked to."""
+
+    @property
+    def rollout(self) -> RolloutStrategy:
+        """The rollout strategy with its defaults."""
+        return self.rollout_strategy or RolloutStrategy()
 
     @property
     def is_autoscaled(self) -> bool:
@@ -121,6 +131,7 @@ class InstanceSetStatus(Status):
     label_selector: str = ""
     """Selects the role's pods; the scale subresource hands it to autoscalers."""
     scaling_resource_status: ScalingResourceStatus | None = None
+    rollout: RolloutStatus | None = None
 
 
 class InstanceSet(SchemaModel):

@@ -2,7 +2,7 @@
 """`ascend-pd`: what people run beside `pulumi`. Runs `pulumi` and `kubectl` as processes.
 
 `status` answers what an operator asks first; `smoke` sends a request as a user would; `client-files` lets a user
-send more; `pr-summary` turns a preview into Markdown for a pull request.
+send more; `pr-summary` turns a preview into Markdown for a pull request; `rollout plan` shows the steps of an update.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from typing import Annotated
 
 import typer
 
+from controller_runtime.cli import rollout
 from controller_runtime.cli.client_access import find_entry, how_to_ask, read_client_files, write_client_files
 from controller_runtime.cli.cluster_view import ClusterView, read_cluster
 from controller_runtime.cli.preview_summary import read_preview, summarise
@@ -27,6 +28,7 @@ CLIENT_DIRECTORY = Path("build/client")
 SMOKE_SECRET = "smoke-tls"
 
 app = typer.Typer(help=__doc__, no_args_is_help=True, add_completion=False, pretty_exceptions_enable=False)
+app.add_typer(rollout.app, name="rollout")
 
 Stack = Annotated[str, typer.Option(help="Name of the Pulumi stack.", envvar="PULUMI_STACK")]
 ClientSecret = Annotated[str, typer.Option(help="Secret of the client identity, in the workload's namespace.")]

@@ -10,7 +10,7 @@ owns every field from the first write on, and a field that leaves the template l
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import TypeAlias, TypeVar
 
 from controller_runtime.api.meta import JsonObject
@@ -88,6 +88,11 @@ class ChildWriter:
         except (NotFoundError, ConflictError):
             return
         log.info("child deleted", kind=child["kind"], namespace=namespace_of(child), name=name_of(child))
+
+    async def annotate(self, child: Object, annotations: Mapping[str, str | None]) -> Object:
+        """Set annotations of a child and remove those given as None; all else stays, even where it is outdated."""
+        patch = {"metadata": {"uid": uid_of(child), "annotations": dict(annotations)}}
+        return await self._client.patch(kind_of(child), name_of(child), namespace_of(child), patch)
 
     async def replace(self, child: Object, propagation: Propagation) -> None:
         """Delete a child so that its successor of the same name can be made. `Foreground`: after what it owns is gone.

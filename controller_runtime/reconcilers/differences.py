@@ -24,7 +24,7 @@ HASH_LENGTH = 16
 def with_hash(desired: JsonObject) -> JsonObject:
     """A copy of `desired` that carries its own digest as an annotation. The digest depends on the content only."""
     metadata = desired["metadata"]
-    annotations = {**metadata.get("annotations", {}), APPLIED_HASH: _digest(desired)}
+    annotations = {**metadata.get("annotations", {}), APPLIED_HASH: digest(desired)}
     return {**desired, "metadata": {**metadata, "annotations": annotations}}
 
 
@@ -37,7 +37,7 @@ def is_as_wanted(live: Mapping[str, Any], wanted: Mapping[str, Any]) -> bool:
 def fingerprint(live: Mapping[str, Any]) -> str:
     """Digest of what an apply can change: labels, annotations and spec. Equal means another apply would change nothing new."""
     metadata = live["metadata"]
-    return _digest([metadata.get("uid"), metadata.get("labels"), metadata.get("annotations"), live.get("spec")])
+    return digest([metadata.get("uid"), metadata.get("labels"), metadata.get("annotations"), live.get("spec")])
 
 
 def covers(live: Any, desired: Any) -> bool:
@@ -66,7 +66,8 @@ def equal(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
-def _digest(value: object) -> str:
+def digest(value: object) -> str:
+    """Of any JSON value: the same content, the same digest."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:HASH_LENGTH]
 

@@ -25,6 +25,7 @@ from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_ea
 from controller_runtime.reconcilers.ownership import owned, surplus
 from controller_runtime.reconcilers.publish import StatusPublisher
 from controller_runtime.reconcilers.role_view import controller_reference
+from controller_runtime.reconcilers.rollout.turns import set_rollout
 from controller_runtime.reconcilers.status import blocker_of, blockers_of, invalid, is_ready, set_status, unscaled_of
 
 
@@ -82,13 +83,14 @@ class InferServiceSetReconciler:
         before = self._publisher.latest(obj, InferServiceSetStatus)
         ready = sum(is_ready(child) for child in present)
         generation, unscaled = parent.metadata.generation, unscaled_of(present)
-        status = set_status(before, generation, replicas, ready, blockers, self._clock.now(), unscaled)
+        rollout = set_rollout(parent, present)
+        status = set_status(before, generation, replicas, ready, blockers, self._clock.now(), unscaled, rollout)
         await self._publisher.publish(obj, before, status)
 
     async def _report_unreadable(self, obj: Object, err: ValidationError) -> Result:
         before = self._publisher.latest(obj, InferServiceSetStatus)
         blockers = invalid(problem.sentence(KIND) for problem in from_validation(err))
-        status = set_status(before, int(obj["metadata"]["generation"]), 0, 0, blockers, self._clock.now())
+        status = set_status(before, int(obj["metadata"]["generation"]), 0, 0, blockers, self._clock.now(), (), before.rollout)
         await self._publisher.publish(obj, before, status)
         return Result.done()
 

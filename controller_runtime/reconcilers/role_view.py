@@ -17,6 +17,7 @@ from controller_runtime.api.labels import (
     FAULT_RECORD,
     GANG_SCHEDULE,
     INSTANCE_SET_NAME,
+    ROLLOUT_WAITS_FOR,
     SCHEDULING_STRATEGY,
     SERVICE_NAME,
     index_labels,
@@ -25,7 +26,7 @@ from controller_runtime.api.meta import API_VERSION, JsonObject
 from controller_runtime.api.names import ServicePlace, service_place
 
 PARALLEL = "Parallel"
-OWN_ANNOTATIONS = frozenset({APPLIED_HASH, FAULT_RECORD})
+OWN_ANNOTATIONS = frozenset({APPLIED_HASH, FAULT_RECORD, ROLLOUT_WAITS_FOR})
 """What the operator notes on an InstanceSet for itself."""
 
 

@@ -18,6 +18,7 @@ from controller_runtime.api.infer_service_set import InferServiceSetStatus
 from controller_runtime.api.instance_set import InstanceSetStatus, ScalingResourceStatus
 from controller_runtime.api.labels import INSTANCE_SET_NAME, SERVICE_NAME
 from controller_runtime.api.meta import Condition, Status
+from controller_runtime.api.rollout import RolloutStatus
 from controller_runtime.kube.errors import ForbiddenError, InvalidError
 from controller_runtime.reconcilers.apply import NameTakenError
 from controller_runtime.reconcilers.role_view import RoleView
@@ -26,11 +27,14 @@ READY = "Ready"
 REPLICAS_NOT_READY = "ReplicasNotReady"
 WAITING_FOR_PRIORITY = "WaitingForPriority"
 """Told where it holds and nowhere else: it ends by itself."""
+ROLLING_OUT = "RollingOut"
+"""All that must be ready is, but not all with the present template."""
 VALIDATE_ERROR = "ValidateError"
 SERVICE_CREATE_ERROR = "ServiceCreateError"
 NAME_CONFLICT = "NameConflict"
 FORBIDDEN = "Forbidden"
-BLOCKED = frozenset({VALIDATE_ERROR, SERVICE_CREATE_ERROR, NAME_CONFLICT, FORBIDDEN})
+ROLLOUT_STUCK = "RolloutStuck"
+BLOCKED = frozenset({VALIDATE_ERROR, SERVICE_CREATE_ERROR, NAME_CONFLICT, FORBIDDEN, ROLLOUT_STUCK})
 """Reasons that no waiting mends; each names the first cause."""
 SCALING_ACTIVE = "ScalingActive"
 """A second condition, there only while a scaling policy is not carried out. The workloads run on, so Ready does not tell it."""
@@ -68,13 +72,20 @@ def set_status(
     blockers: Sequence[Blocker],
     now: datetime,
     unscaled: Sequence[Blocker] = (),
+    rollout: RolloutStatus | None = None,
 ) -> InferServiceSetStatus:
     """Status of an InferServiceSet of which `ready` of `replicas` services are Ready. `unscaled`: policies not carried out."""
     conditions = [
         _ready(before, SET_WORDING, ready, replicas, ready >= replicas, blockers, now),
         *_scaling(before, unscaled, now),
     ]
-    return InferServiceSetStatus(observed_generation=generation, replicas=replicas, ready_replicas=ready, conditions=conditions)
+    return InferServiceSetStatus(
+        observed_generation=generation,
+        replicas=replicas,
+        ready_replicas=ready,
+        conditions=conditions,
+        rollout=rollout,
+    )
 
 
 def service_status(
@@ -85,13 +96,20 @@ def service_status(
     blockers: Sequence[Blocker],
     now: datetime,
     unscaled: Sequence[Blocker] = (),
+    rollout: RolloutStatus | None = None,
 ) -> InferServiceStatus:
     """Status of an InferService. Without roles it is never Ready. `unscaled`: policies not carried out."""
     conditions = [
         _ready(before, SERVICE_WORDING, ready, roles, ready >= roles > 0, blockers, now),
         *_scaling(before, unscaled, now),
     ]
-    return InferServiceStatus(observed_generation=generation, replicas=roles, ready_replicas=ready, conditions=conditions)
+    return InferServiceStatus(
+        observed_generation=generation,
+        replicas=roles,
+        ready_replicas=ready,
+        conditions=conditions,
+        rollout=rollout,
+    )
 
 
 def instance_set_status(
@@ -102,11 +120,16 @@ def instance_set_status(
     now: datetime,
     waiting: str | None = None,
     scaling: ScalingResourceStatus | None = None,
+    rollout: RolloutStatus | None = None,
 ) -> InstanceSetStatus:
-    """Status of an InstanceSet. With no instances asked for it is Ready. `waiting`: why some of them are not made yet."""
+    """Status of an InstanceSet. With no instances asked for it is Ready. `waiting`: why some of them are not made yet.
+
+    It is not Ready while instances of another template still have to be updated.
+    """
+    rolling = "" if rollout is None or rollout.is_complete else f"{rollout.step} of {rollout.steps} are updated: {rollout.message}"
     unscaled = [Blocker(SCALING_RESOURCE_ERROR, f"role {view.role}: {scaling.message}")] if scaling and not scaling.ready else []
     conditions = [
-        _ready(before, INSTANCE_SET_WORDING, ready, view.replicas, ready >= view.replicas, blockers, now, waiting),
+        _ready(before, INSTANCE_SET_WORDING, ready, view.replicas, ready >= view.replicas and not rolling, blockers, now, waiting, rolling),
         *_scaling(before, unscaled, now),
     ]
     return InstanceSetStatus(
@@ -116,6 +139,7 @@ def instance_set_status(
         conditions=conditions,
         label_selector=f"{SERVICE_NAME}={view.service},{INSTANCE_SET_NAME}={view.role}",
         scaling_resource_status=scaling,
+        rollout=rollout,
     )
 
 
@@ -184,6 +208,7 @@ def _ready(
     blockers: Sequence[Blocker],
     now: datetime,
     waiting: str | None = None,
+    rolling: str = "",
 ) -> Condition:
     old = before.condition(READY)
     if blockers:
@@ -191,8 +216,9 @@ def _ready(
     elif is_true:
         status, reason, message = "True", words.ready_reason, words.ready_message
     else:
-        status, reason = "False", WAITING_FOR_PRIORITY if waiting else REPLICAS_NOT_READY
-        message = f"{ready} of {desired} {words.noun} replicas are ready" + (f"; {waiting}" if waiting else "")
+        missing = ROLLING_OUT if rolling and ready >= desired else REPLICAS_NOT_READY
+        status, reason = "False", WAITING_FOR_PRIORITY if waiting else missing
+        message = "; ".join(part for part in (f"{ready} of {desired} {words.noun} replicas are ready", waiting, rolling) if part)
     return _condition(READY, before, status, reason, message, now)
 
 

@@ -10,7 +10,7 @@ from controller_runtime.api.infer_service_set import InferServiceSet
 from controller_runtime.api.instance_set import InstanceSet, InstanceSetSpec
 from controller_runtime.api.labels import SERVICE_INDEX, SET_NAME
 from controller_runtime.kube.kind import Object
-from controller_runtime.reconcilers.infer_service import desired_instance_set
+from controller_runtime.reconcilers.desired_instance_set import desired_instance_set
 from controller_runtime.reconcilers.role_view import RoleView
 
 API_VERSION = "mindcluster.huawei.com/v1"

@@ -6,8 +6,8 @@ from __future__ import annotations
 import pytest
 
 from controller_runtime.api.labels import INSTANCE_INDEX
-from controller_runtime.kube.kind import DEPLOYMENT, STATEFUL_SET, Object
-from controller_runtime.reconcilers.instance_set import Children, desired_services, surplus_services, surplus_workloads
+from controller_runtime.kube.kind import Object
+from controller_runtime.reconcilers.instance_set import desired_services, surplus_services
 from controller_runtime.reconcilers.workloads import handler_of
 from tests.support.infer import infer_service, role, service, view
 
@@ -33,27 +33,15 @@ def test_instances_have_services_where_their_kind_needs_them(kind: str, declared
     handler = handler_of("apps/v1", kind)
     assert handler is not None
 
-    assert names(desired_services(view(infer_service("s-0", [role("r", 2, kind, services=declared)])), handler)) == expected
+    assert names(desired_services(view(infer_service("s-0", [role("r", 2, kind, services=declared)])), handler, range(2))) == expected
 
 
 def test_v9_services_of_a_stateful_set_are_headless_and_those_of_a_deployment_are_not() -> None:
     for kind, cluster_ip in (("StatefulSet", "None"), ("Deployment", None)):
         handler = handler_of("apps/v1", kind)
         assert handler is not None
-        (made,) = desired_services(view(infer_service("s-0", [role("r", 1, kind)])), handler)
+        (made,) = desired_services(view(infer_service("s-0", [role("r", 1, kind)])), handler, range(1))
         assert made["spec"].get("clusterIP") == cluster_ip
-
-
-def test_v29_scaling_down_keeps_wanted_instances_and_whatever_has_no_number() -> None:
-    present = {f"s-r-{index}": named(f"s-r-{index}", index) for index in ("0", "1", "2", "x")}
-
-    assert names(surplus_workloads(Children({}, {STATEFUL_SET: present}), STATEFUL_SET, {"s-r-0"})) == ["s-r-1", "s-r-2"]
-
-
-def test_workloads_of_a_kind_the_role_left_are_surplus() -> None:
-    children = Children({}, {STATEFUL_SET: {"s-r-0": named("s-r-0", "0")}, DEPLOYMENT: {"s-r-0": named("s-r-0", "0")}})
-
-    assert surplus_workloads(children, DEPLOYMENT, {"s-r-0"}) == [children.workloads[STATEFUL_SET]["s-r-0"]]
 
 
 def test_services_that_are_no_longer_declared_are_surplus_and_those_of_kept_instances_are_not() -> None:

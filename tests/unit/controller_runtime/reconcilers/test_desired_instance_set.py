@@ -13,7 +13,7 @@ from controller_runtime.api.labels import (
     SCHEDULING_STRATEGY,
     SERVICE_NAME,
 )
-from controller_runtime.reconcilers.infer_service import desired_instance_set
+from controller_runtime.reconcilers.desired_instance_set import desired_instance_set
 from tests.support.infer import infer_service, pod_template, role
 
 
