@@ -16,7 +16,7 @@ from controller_runtime.kube.kind import Object, name_of, uid_of
 DATA = Path(__file__).parents[1] / "data" / "reference"
 OTHERS = ("deployment.kubernetes.io/",)
 """Annotations that Kubernetes' own controllers add."""
-HASH = "infer.huawei.com/applied-hash"
+HASHES = ("infer.huawei.com/applied-hash", "infer.huawei.com/revision")
 ABSENT = "<absent>"
 
 
@@ -30,7 +30,7 @@ def reduced(obj: Object) -> Object:
         "metadata": {
             "name": metadata["name"],
             "labels": metadata.get("labels") or {},
-            "annotations": {key: "<hash>" if key == HASH else value for key, value in annotations.items()},
+            "annotations": {key: "<hash>" if key in HASHES else value for key, value in annotations.items()},
             "ownerReferences": [{key: value for key, value in each.items() if key != "uid"} for each in owners],
         },
     }

@@ -2,21 +2,22 @@
 """Carries out one step of a role's rollout on its workloads: ask to drain, delete, update or make again.
 
 Invariants: a workload that stays carries no marks of an earlier drain; a workload that must be made again is deleted first,
-and its successor follows when it is gone.
+and its successor follows when it is gone. So is one that does not serve and would not let go of its pods.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from controller_runtime.api.labels import DRAIN_REQUESTED
+from controller_runtime.api.labels import DRAIN_REQUESTED, INSTANCE_INDEX
 from controller_runtime.api.meta import JsonObject
 from controller_runtime.foundation.clock import Clock
 from controller_runtime.kube.kind import Kind, Object, kind_of, name_of
 from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers.apply import ChildWriter, StillDeletingError, WriteError, for_each
+from controller_runtime.reconcilers.differences import covers
 from controller_runtime.reconcilers.rollout.drain import stale_marks
-from controller_runtime.reconcilers.rollout.instances import RoleRollout
+from controller_runtime.reconcilers.rollout.instances import RoleRollout, is_instance_ready
 from controller_runtime.reconcilers.rollout.own_writes import OwnWrites
 
 Failures = list[tuple[JsonObject, WriteError]]
@@ -78,7 +79,14 @@ class Roller:
 
     def _must_recreate(self, desired: JsonObject, live: Object) -> bool:
         handler = self.rollout.handler
-        return kind_of(live) != handler.kind or handler.must_recreate(desired, live)
+        return kind_of(live) != handler.kind or handler.must_recreate(desired, live) or self._would_hang(desired, live)
+
+    def _would_hang(self, desired: JsonObject, live: Object) -> bool:
+        """Whether the workload would keep pods that never start, although the new template would."""
+        index = int(desired["metadata"]["labels"][INSTANCE_INDEX])
+        is_stopped = index in self.rollout.step.update and not is_instance_ready(live)
+        has_new_pods = not covers(live["spec"].get("template"), desired["spec"].get("template"))
+        return is_stopped and has_new_pods and self.rollout.handler.waits_for_present_pods(live)
 
     def _note(self, written: Object) -> None:
         self.workloads[kind_of(written)][name_of(written)] = written

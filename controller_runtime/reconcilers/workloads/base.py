@@ -40,6 +40,9 @@ class WorkloadHandler(Protocol):
     def is_ready(self, workload: Mapping[str, Any]) -> bool:
         """Whether every pod of the instance is ready and of the newest template."""
 
+    def waits_for_present_pods(self, live: Mapping[str, Any]) -> bool:
+        """Whether an update in place never gets past a pod of the old template that does not become ready."""
+
     def must_recreate(self, desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         """Whether a field differs that the API server never changes."""
 

@@ -29,11 +29,19 @@ class DeploymentHandler:
         return not view.instance_set.spec.services
 
     def is_ready(self, workload: Mapping[str, Any]) -> bool:
-        """Ready, available and updated pods all equal the wish (more is a rollout under way), Available and Progressing hold."""
+        """Ready, available and updated pods all equal the wish (more is a rollout under way), Available and Progressing hold.
+
+        No other pod may be there: while a new one does not start, the old one is ready in its place.
+        """
         status = workload.get("status", {})
         holding = {each["type"] for each in status.get("conditions", ()) if each.get("status") == "True"}
         counts = {status.get(field, 0) for field in ("readyReplicas", "availableReplicas", "updatedReplicas")}
-        return is_current(workload) and counts == {pods_of(workload)} and {"Available", "Progressing"} <= holding
+        is_rid_of_old_pods = status.get("replicas", 0) <= status.get("updatedReplicas", 0)
+        return is_current(workload) and counts == {pods_of(workload)} and is_rid_of_old_pods and {"Available", "Progressing"} <= holding
+
+    def waits_for_present_pods(self, live: Mapping[str, Any]) -> bool:
+        """Never: new pods are made beside the old ones."""
+        return False
 
     def must_recreate(self, desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         """Only the selector never changes; and a gang forms at once."""

@@ -39,6 +39,10 @@ class StatefulSetHandler:
         is_settled = not (current and update) or current == update
         return is_current(workload) and counts == {pods_of(workload)} and is_settled
 
+    def waits_for_present_pods(self, live: Mapping[str, Any]) -> bool:
+        """With pods in order it does: its controller replaces no pod before all of them are ready (kubernetes issue 67250)."""
+        return (live["spec"].get("podManagementPolicy") or "OrderedReady") == "OrderedReady" and pods_of(live) > 0
+
     def must_recreate(self, desired: Mapping[str, Any], live: Mapping[str, Any]) -> bool:
         """Selector, Service name, pod management and volume claims never change; and a gang forms at once."""
         want, have = desired["spec"], live["spec"]

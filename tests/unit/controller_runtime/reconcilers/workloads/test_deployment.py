@@ -19,10 +19,12 @@ def deployment(
     ready: int = 2,
     available: int = 2,
     updated: int = 2,
+    total: int | None = None,
     observed: int = 1,
     generation: int = 1,
 ) -> dict[str, Any]:
     status = {"observedGeneration": observed, "readyReplicas": ready, "availableReplicas": available, "updatedReplicas": updated}
+    status["replicas"] = updated if total is None else total
     return {
         "metadata": {"generation": generation},
         "spec": {} if replicas is None else {"replicas": replicas},
@@ -40,6 +42,7 @@ def deployment(
         pytest.param(deployment(BOTH, available=1), False, id="V31-available-1"),
         pytest.param(deployment(BOTH, ready=3, available=3, updated=3), False, id="V31-more-than-wanted"),
         pytest.param(deployment(BOTH, updated=1), False, id="old-template"),
+        pytest.param(deployment(BOTH, total=3), False, id="old-pod-in-place-of-a-new-one-that-does-not-start"),
         pytest.param(deployment(BOTH, observed=1, generation=2), False, id="not-observed"),
         pytest.param(deployment(BOTH, replicas=None, ready=1, available=1, updated=1), True, id="absent-means-one"),
         pytest.param({"metadata": {"generation": 1}, "spec": {"replicas": 1}}, False, id="no-status"),
