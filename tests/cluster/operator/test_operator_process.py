@@ -164,6 +164,7 @@ async def test_profiles_are_served_only_when_asked_for(cluster: Cluster, operato
     one = operators[0]
     await one.start(f"--metrics-address=127.0.0.1:{one.metrics}", f"--metrics-tls-dir={own}", "--profiling")
     await eventually(one.ready, "the operator is ready", 30)
+    await eventually(lambda: "controllers started" in one.events(), "the operator leads", 30)
 
     client = HttpClient(TlsIdentity(TlsFiles.in_directory(reader)))
     tasks = await client.request("GET", f"https://127.0.0.1:{one.metrics}/debug/tasks")
