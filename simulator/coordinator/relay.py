@@ -227,6 +227,7 @@ class Relay:
                     raise AttemptFailedError(f"Server {server_id}: silent since the Controller took it out", (server_id,))
         finally:
             waiting.cancel()
+            await asyncio.gather(waiting, return_exceptions=True)
 
 
 def _parsed(kind: type[M], body: bytes, where: str, culprit: int) -> M:

@@ -248,3 +248,29 @@ async def test_a_user_who_goes_away_frees_the_servers(park: SimulatorPark) -> No
         return (running, tasks) == (0, [0])
 
     await eventually(is_free, "decode Server and Coordinator have dropped the request")
+
+
+async def test_a_decode_server_lost_in_the_middle_is_replaced_by_another_pair(park: SimulatorPark) -> None:
+    """A lost node closes no connection: the answer that is still awaited must not stand in the way of the next try."""
+    source, one, two, coordinator = await together(park.server(), park.server(), park.server(), park.coordinator())
+    await park.link([source], [one, two])
+    await park.refresh(coordinator)
+    for server in (one, two):
+        await park.set_faults(server, {"kind": "slow", "factor": 300})
+    words: list[str] = []
+    is_lost = False
+    async for line in park.ask_stream(coordinator, "/v1/completions", {"prompt": "a long story", "max_tokens": 60}):
+        found = events([line])
+        if not found:
+            continue
+        words.append(found[0]["choices"][0]["text"])
+        if len(words) == 10 and not is_lost:
+            is_lost = True
+            statuses = {server.name: await park.status(server) for server in (one, two)}
+            busy = next(server for server in (one, two) if statuses[server.name].resource.running_request_num)
+            assert busy.process is not None
+            busy.process.send_signal(signal.SIGSTOP)
+            await park.refresh(coordinator, without=[busy])
+
+    assert is_lost
+    assert "".join(words) == expected_text(MODEL, "a long story", 60)
