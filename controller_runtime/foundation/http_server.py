@@ -43,7 +43,7 @@ class HttpServer:
 
     `port` 0 takes a free one; the attribute holds the real one after `start`. `tls` None serves plain http. `allow_sans`:
     peers without one of these DNS names (patterns allowed) get 403 and a log line. `shutdown_s` bounds how long `stop` waits
-    for running requests.
+    for running requests, `handshake_timeout_s` how long a peer may take over its handshake.
 
     Raises (constructor):
         ConfigError: `host` stands for all addresses or cannot be resolved.
@@ -59,12 +59,15 @@ class HttpServer:
         *,
         max_link_age_s: float = 600.0,
         shutdown_s: float = 5.0,
+        handshake_timeout_s: float = HANDSHAKE_TIMEOUT_S,
     ) -> None:
         self._family, self._host = _one_address(host)
         self.port = port
         self._tls = tls
         self._allow_sans = None if allow_sans is None else frozenset(allow_sans)
         self._max_link_age_s = max_link_age_s
+        self._handshake_timeout_s = handshake_timeout_s
+        self._server: asyncio.Server | None = None
         self._first_answer: WeakKeyDictionary[asyncio.Transport, float] = WeakKeyDictionary()
         if self._allow_sans is not None:
             app.middlewares.insert(0, self._refuse_strangers)
@@ -91,7 +94,13 @@ class HttpServer:
                 f"listener {self._host}:{self.port}: {error.strerror}. Use a free port on an address of this host."
             ) from error
         context = None if self._tls is None else self._tls.server_context
-        await web.SockSite(self._runner, listener, ssl_context=context, backlog=BACKLOG).start()
+        self._server = await asyncio.get_running_loop().create_server(
+            _protocol_of(self._runner),
+            sock=listener,
+            ssl=context,
+            backlog=BACKLOG,
+            ssl_handshake_timeout=None if context is None else self._handshake_timeout_s,
+        )
         self.port = listener.getsockname()[1]
         if self._tls is not None:
             self._forget = self._tls.on_change(self._cut_refused)
@@ -101,6 +110,8 @@ class HttpServer:
         """Stop listening, let running requests end, close every link."""
         self._forget()
         self._forget = _nothing
+        if self._server is not None:
+            self._server.close()
         await self._runner.cleanup()
 
     async def __aenter__(self) -> Self:
@@ -167,6 +178,12 @@ def _one_address(host: str) -> tuple[socket.AddressFamily, str]:
     if (mapped or parsed).is_unspecified:
         raise ConfigError(f"listener address {host!r}: means all addresses. Use $(POD_IP) or a loopback address.")
     return family, numeric
+
+
+def _protocol_of(runner: web.AppRunner) -> web.Server:
+    if runner.server is None:
+        raise RuntimeError("the runner is not set up")
+    return runner.server
 
 
 def _address(peername: Any) -> str:

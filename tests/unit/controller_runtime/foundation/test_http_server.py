@@ -222,3 +222,12 @@ async def test_stop_ends_the_subscription_to_reloads(site: Site) -> None:
     site.publish()
 
     assert tls.reload_if_changed()
+
+
+async def test_a_peer_that_never_speaks_is_hung_up_on(site: Site) -> None:
+    async with HttpServer(app(), "127.0.0.1", 0, site.server(), handshake_timeout_s=0.2) as server:
+        reader, writer = await asyncio.open_connection("127.0.0.1", server.port)
+        async with asyncio.timeout(10.0):
+            with contextlib.suppress(ConnectionResetError):
+                assert await reader.read() == b""
+        writer.close()
