@@ -112,12 +112,15 @@ class ServerClient:
         body = self._bodies.body(server, wiring)
         code, ret, answer = NO_CODE, -1, None
         try:
-            answer = await self._http.request(
-                "POST", self._url(server, path), body=body, headers=_JSON, expect_sans=self._sans, timeout_s=self._timeout_s
-            )
+            async with asyncio.timeout(self._timeout_s):
+                answer = await self._http.request(
+                    "POST", self._url(server, path), body=body, headers=_JSON, expect_sans=self._sans, timeout_s=self._timeout_s
+                )
             code, ret = answer.status, 0
         except TransportError as error:
             log.error(SERVER_UNREACHABLE, server=server.spec.ip, err=error)
+        except TimeoutError:
+            log.error(SERVER_UNREACHABLE, server=server.spec.ip, err=f"no answer in {self._timeout_s} s")
         result = _result_of(answer, is_initial=is_initial)
         _posts.labels(wiring.role.word, result.value).inc()
         if result is PostResult.FAILED:

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from dataclasses import replace
 from typing import Any
 
@@ -182,3 +183,17 @@ async def test_a_multi_node_post_carries_hosts_and_data_parallel_groups(peers: P
     assert [member.server_ip for member in body.local] == ["10.0.0.1", "10.0.0.2"]
     assert [[group.dp_inst_id for group in member.dp_inst_list] for member in body.local] == [[50000, 50001], [50002, 50003]]
     assert [len(group.device) for member in body.local for group in member.dp_inst_list] == [4, 4, 4, 4]
+
+
+async def test_a_role_post_ends_in_time_retries_included(peers: PeerPark) -> None:
+    peer = await peers.peer("mindie-server", v1__role__prefill=(200, {}))
+    peer.gate.clear()
+    server = known(peer)
+    loop = asyncio.get_running_loop()
+    started = loop.time()
+
+    result = await client(peers).post_role(server, wiring(P), is_initial=True)
+
+    assert result is PostResult.FAILED
+    assert loop.time() - started < 1.9
+    peer.gate.set()
