@@ -13,23 +13,26 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from controller_runtime.api.base import WireModel
+from controller_runtime.api.rank_table import Text
 from controller_runtime.api.roles import Label, Role, RoleState
 from controller_runtime.api.server_api import MAX_PEERS, Blocks, NodeId, Slots
 
 MAX_SERVERS: Final = 13_824
 
 StrictBool = Annotated[bool, Field(strict=True)]
+PortText = Annotated[str, Field(pattern=r"^([0-9]{0,4}|[1-5][0-9]{4}|6[0-4][0-9]{3}|65[0-4][0-9]{2}|655[0-2][0-9]|6553[0-5])$")]
+"""Up to 65535; empty where the file does not say."""
 Count = Annotated[int, Field(strict=True, ge=0)]
 
 
 class DeviceInfo(WireModel):
     """One NPU as the backup keeps it."""
 
-    id: str
-    ip: str
-    logical_id: str
+    id: Text
+    ip: Text
+    logical_id: Text
     rank_id: int = 0
-    super_device_id: str | None = None
+    super_device_id: Text | None = None
 
 
 class DpGroupInfo(WireModel):
@@ -86,10 +89,10 @@ class ProcessServer(WireModel):
     peers: Annotated[tuple[NodeId, ...], Field(max_length=MAX_PEERS)]
     static_info: ProcessStaticInfo
     host_id: str = ""
-    port: str = ""
-    mgmt_port: str = ""
-    metric_port: str = ""
-    inter_comm_port: str = ""
+    port: PortText = ""
+    mgmt_port: PortText = ""
+    metric_port: PortText = ""
+    inter_comm_port: PortText = ""
     is_healthy: StrictBool = False
     is_distribute: StrictBool = False
     inference_type: int = 0

@@ -112,13 +112,18 @@ def parse_process_status(data: bytes, where: str) -> ProcessStatus | None:
 
 
 def _load(path: Path, check_permission: bool) -> ProcessStatus | None:
-    if not path.exists():
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
         log.info("no process status", path=str(path))
+        return None
+    except OSError as error:
+        log.error("process status not used", where=str(path), err=f"{error.strerror}. Make it readable, or delete it.")
         return None
     if check_permission and (problem := file_problem(str(path), allowed_mode=DATA_MODE, check_permission=True)):
         log.error("process status not used", where=str(path), err=problem)
         return None
-    return parse_process_status(path.read_bytes(), str(path))
+    return parse_process_status(data, str(path))
 
 
 def _process_server(server: KnownServer, registry: ServerRegistry) -> ProcessServer:

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from structlog.testing import capture_logs
 
 from controller_runtime.api.roles import Label, Role
 from controller_runtime.api.status_files import ClusterStatus, ProcessStatus
@@ -123,3 +124,26 @@ async def test_a_failed_write_is_reported_and_tried_again(tmp_path: Path) -> Non
     blocker.unlink()
 
     assert await file.write(b"one")
+
+
+@pytest.mark.parametrize("field", ["port", "mgmt_port", "metric_port", "inter_comm_port"])
+@pytest.mark.parametrize("value", ["http", "-1", "65536", "1e3"])
+async def test_a_backup_with_a_port_that_is_none_is_not_used(tmp_path: Path, field: str, value: str) -> None:
+    path = write(tmp_path / "p.json", {**SEED_ENTRY, field: value})
+
+    with capture_logs() as logs:
+        assert await load_process_status(path, check_permission=True) is None
+
+    assert [line["event"] for line in logs] == ["process status not used"]
+
+
+async def test_an_unreadable_backup_is_not_used(tmp_path: Path) -> None:
+    directory, binary = tmp_path / "p.json", tmp_path / "q.json"
+    directory.mkdir()
+    binary.write_bytes(b"\xff\xfe")
+    binary.chmod(0o640)
+
+    for path in (directory, binary, binary / "below"):
+        with capture_logs() as logs:
+            assert await load_process_status(path, check_permission=True) is None
+        assert [line["event"] for line in logs] == ["process status not used"]
