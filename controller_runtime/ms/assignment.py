@@ -73,10 +73,17 @@ def assign_groups(roles: Sequence[Role], group_limit: int) -> tuple[Place, ...]:
     return tuple(places)
 
 
-def place_newcomer(spec: ServerSpec, predecessor: Place | None, present: Mapping[int, Split], target: Split | None) -> Place:
+def place_newcomer(
+    spec: ServerSpec,
+    predecessor: Place | None,
+    present: Mapping[int, Split],
+    target: Split | None,
+    reported: Role = Role.UNDEFINED,
+) -> Place:
     """Where a Server goes that appears while the cluster runs.
 
-    A fixed role stands. Otherwise it takes over from `predecessor` (who had its address or host), else it joins
+    A fixed role stands. Otherwise it takes over from `predecessor` (who had its address or host), else it
+    keeps the role it has `reported` (a backup may have missed it), else it joins
     the side that is short against `target` over all groups. Its group is the predecessor's when the role is the same,
     else the one with fewest Servers of that role. `present`: counts per group.
     """
@@ -85,6 +92,8 @@ def place_newcomer(spec: ServerSpec, predecessor: Place | None, present: Mapping
         role = spec.role
     elif predecessor is not None:
         role = predecessor.role
+    elif reported in (Role.PREFILL, Role.DECODE):
+        role = reported
     else:
         role = _short_side(total, target)
     if predecessor is not None and predecessor.role is role:

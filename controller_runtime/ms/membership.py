@@ -40,7 +40,7 @@ class Membership:
         for key in change.removed:
             self._leave(by_key[key], now_epoch_s)
         for spec in change.kept:
-            by_key[spec.key].spec = spec
+            self._keep(by_key[spec.key], spec)
         ids = assign_ids(layout.servers, {**known_ids, **self._registry.ids})
         for spec in change.added:
             self._join(spec, ids[spec.key])
@@ -56,12 +56,13 @@ class Membership:
                 siblings = [other for other in self._registry.instance_of(server) if other.role is not Role.UNDEFINED]
                 place = Place(siblings[0].role, siblings[0].group_id) if siblings else self._place(server)
                 virtual_id = siblings[0].virtual_id if siblings else server.id
-                self._registry.assign(server, place.role, place.group_id, virtual_id, is_joining=True)
+                keeps_role = server.current_role is place.role.word
+                self._registry.assign(server, place.role, place.group_id, virtual_id, is_joining=not keeps_role)
 
     def _place(self, server: KnownServer) -> Place:
         predecessor = self._predecessor(server)
         if predecessor is None:
-            return place_newcomer(server.spec, None, self._counts(), self.target)
+            return place_newcomer(server.spec, None, self._counts(), self.target, server.current_role.role)
         self._succeeded.add(predecessor.id)
         return place_newcomer(server.spec, Place(predecessor.role, predecessor.group_id), self._counts(), self.target)
 
@@ -97,7 +98,16 @@ class Membership:
             self._registry.add(KnownServer(id=server_id, spec=spec, virtual_id=server_id))
             return
         self._registry.reappear(known, spec)
-        if spec.has_fixed_role and spec.role is not known.role:
-            counts = self._counts()
-            place = place_newcomer(spec, None, counts, self.target)
-            self._registry.assign(known, place.role, place.group_id, known.virtual_id, is_joining=True)
+        self._follow_fixed_role(known)
+
+    def _keep(self, server: KnownServer, spec: ServerSpec) -> None:
+        if spec == server.spec:
+            return
+        self._registry.change_row(server, spec)
+        if server.role is not Role.UNDEFINED:
+            self._follow_fixed_role(server)
+
+    def _follow_fixed_role(self, server: KnownServer) -> None:
+        if server.spec.has_fixed_role and server.spec.role is not server.role:
+            place = place_newcomer(server.spec, None, self._counts(), self.target)
+            self._registry.assign(server, place.role, place.group_id, server.virtual_id, is_joining=True)

@@ -261,6 +261,12 @@ class ServerRegistry:
         log.info("server is back in the rank table", server=spec.ip, id=server.id, role=server.role.letter)
         self._wiring_changed()
 
+    def change_row(self, server: KnownServer, spec: ServerSpec) -> None:
+        """Note that the rank table says something else about a Server that stays, such as its ports."""
+        server.spec = spec
+        log.info("rank table row changed", server=spec.ip, id=server.id)
+        self._wiring_changed()
+
     def forget_expired(self, now_epoch_s: int, waiting_s: int) -> list[int]:
         """Remove the records of Servers that left more than `waiting_s` ago; return their ids."""
         expired = [server for server in self if server.delete_time and now_epoch_s - server.delete_time > waiting_s]

@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import pytest
 
-from controller_runtime.api.roles import Role
+from controller_runtime.api.roles import Role, RoleState
 from controller_runtime.ms.membership import Membership
+from controller_runtime.ms.publish import RefreshBody
 from controller_runtime.ms.rank_table import Layout
 from controller_runtime.ms.role_decision import Split
 from controller_runtime.ms.server_registry import KnownServer, ServerRegistry
@@ -134,3 +135,40 @@ async def test_an_address_taken_over_by_other_hardware_gets_the_hardwares_role()
     membership.apply(layout(prefill.spec, replace(decode.spec, role=P)), {}, 1001)
 
     assert (decode.role, decode.is_joining) == (P, True)
+
+
+async def test_a_newcomer_keeps_the_role_it_reports_when_nothing_else_fixes_one() -> None:
+    registry, _, _ = cluster(2, 1)
+    serve(registry)
+    membership = formed(registry, Split(1, 1))
+    membership.apply(layout(*(server.spec for server in registry), spec(4)), {}, 1000)
+    newcomer = at(registry, "10.0.0.4")
+    registry.accept_status(newcomer, status(P, RoleState.READY, ok=(3,)), 0)
+
+    membership.place_newcomers()
+
+    assert (newcomer.role, newcomer.is_joining) == (P, False)
+
+
+async def test_a_changed_row_of_a_server_that_stays_is_applied_and_published() -> None:
+    registry, [prefill], [decode] = cluster(1, 1)
+    serve(registry)
+    body = RefreshBody(registry, has_roles=True)
+    before = body.build()
+    moved = replace(prefill.spec, ports=prefill.spec.ports._replace(predict=2025))
+
+    formed(registry).apply(layout(moved, decode.spec), {}, 1000)
+
+    assert b"2025" not in before
+    assert b"2025" in body.build()
+    assert not registry.needs_post(prefill)
+
+
+async def test_a_kept_server_takes_the_role_that_the_table_now_fixes() -> None:
+    registry, [first, second], [decode] = cluster(2, 1)
+    serve(registry)
+
+    formed(registry).apply(layout(first.spec, replace(second.spec, role=D), decode.spec), {}, 1000)
+
+    assert (second.role, second.is_joining) == (D, True)
+    assert registry.wiring_of(first).peers == (decode.id,)
