@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import ipaddress
 import json
+import re
 from collections.abc import Iterator, Mapping
 from enum import StrEnum
 from typing import Any, Final, Literal, get_args, get_origin
@@ -23,7 +24,10 @@ from controller_runtime.errors import ConfigError
 MAX_RATE: Final = 15
 MAX_RATE_SUM: Final = 16
 MAX_RATE_SUM_MULTI_NODE: Final = 768
+MAX_HOST_CHARS: Final = 253
 _SHOWN_VALUE_CHARS: Final = 60
+_LABEL: Final = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
+_HOST_NAME: Final = re.compile(rf"{_LABEL}(\.{_LABEL})*\.?")
 
 
 def parse(raw: Mapping[str, object], where: str) -> MsControllerConfig:
@@ -93,6 +97,18 @@ def address_problem(ip: str, *, allow_all_zero: bool) -> str | None:
     if is_all_zero(address) and not allow_all_zero:
         return f"is {ip}, which listens on every network the pod has. Set one address, or allow_all_zero_ip_listening."
     return None
+
+
+def host_problem(host: str) -> str | None:
+    """What is wrong with the host name or address of a peer, None when it is fine."""
+    try:
+        address = ipaddress.ip_address(host)
+    except ValueError:
+        is_name = len(host) <= MAX_HOST_CHARS and _HOST_NAME.fullmatch(host) and not host.rstrip(".").rpartition(".")[2].isdecimal()
+        return (
+            None if is_name else f"is {_shown(host)}, which is neither a host name nor an IP address. Set the peer's DNS name or address."
+        )
+    return f"is {host}, which is no address of a peer. Set the peer's DNS name or address." if is_all_zero(address) else None
 
 
 def is_all_zero(address: ipaddress.IPv4Address | ipaddress.IPv6Address) -> bool:

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """Subscribe to ClusterD: register, then receive rank tables until the stream ends; again, with backoff, for ever.
 
+A peer that is silent to pings, or a change of our certificates or of the CRL, ends the stream too.
+
 Seed: controller manual, `cluster_port`, `cluster_tls_items`; flow and message forms as ClusterD publishes them.
 """
 
@@ -11,7 +13,6 @@ import ssl
 from collections.abc import Awaitable, Callable, Collection
 from typing import Final
 
-from grpclib.client import Channel
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from prometheus_client import Counter, Gauge
 
@@ -19,6 +20,7 @@ from controller_runtime.clusterd.proto import config_pb2
 from controller_runtime.clusterd.proto.config_grpc import ConfigStub
 from controller_runtime.errors import TransportError
 from controller_runtime.foundation.backoff import Backoff
+from controller_runtime.foundation.grpc_link import hang_up, open_channel
 from controller_runtime.foundation.log import get_logger
 from controller_runtime.foundation.metrics import REGISTRY
 from controller_runtime.foundation.tls import TlsIdentity
@@ -59,7 +61,8 @@ class ClusterdClient:
 
     async def _subscribe(self, on_table: Callable[[str], Awaitable[None]], backoff: Backoff) -> None:
         context = self._tls.client_context(("h2",), expect_sans=self._expect_sans) if self._tls else None
-        channel = Channel(self._host, self._port, ssl=context)
+        channel = open_channel(self._host, self._port, context)
+        forget = self._tls.on_change(lambda: hang_up(channel)) if self._tls else None
         try:
             stub = ConfigStub(channel)
             await stub.Register(self._info, timeout=CALL_TIMEOUT_S)
@@ -75,4 +78,6 @@ class ClusterdClient:
                 f"ClusterD {self._host}:{self._port}: {str(error) or type(error).__name__}. Check that it runs."
             ) from error
         finally:
-            channel.close()
+            if forget is not None:
+                forget()
+            hang_up(channel)

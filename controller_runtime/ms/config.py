@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Final
 
 from controller_runtime.api.ms_config import DEFAULT_PATH, MsControllerConfig, TlsItems, TlsLink
-from controller_runtime.api.ms_config_check import MAX_RATE, address_problem, parse, rate_problem
+from controller_runtime.api.ms_config_check import MAX_RATE, address_problem, host_problem, parse, rate_problem
 from controller_runtime.errors import ConfigError
 from controller_runtime.foundation.log import LEVELS, get_logger
 from controller_runtime.ms.file_check import DATA_MODE, SECRET_MODE, file_problem
@@ -51,11 +51,9 @@ class Settings:
 
     @property
     def clusterd_address(self) -> tuple[str, str] | None:
-        """Job id and address of ClusterD, None when it is not to be used."""
-        job, address = self.environment.get("MINDX_TASK_ID", ""), self.environment.get("MINDX_SERVER_IP", "")
-        if not job or not address or address_problem(address, allow_all_zero=False):
-            return None
-        return job, address
+        """Job id and host name or address of ClusterD, None when it is not to be used: that takes both variables."""
+        job, host = self.environment.get("MINDX_TASK_ID", ""), self.environment.get("MINDX_SERVER_IP", "")
+        return (job, host) if job and host else None
 
     def resolve(self, path: str) -> Path:
         """A path of the file as the process sees it: relative ones start at the working directory."""
@@ -101,6 +99,8 @@ def load(environment: Mapping[str, str], path: str | None = None) -> Settings:
     if problem := file_problem(str(where), allowed_mode=DATA_MODE, check_permission=checks):
         raise ConfigError(f"{where}: {problem}")
     config = parse(_read_object(where), where.name)
+    if (host := environment.get("MINDX_SERVER_IP", "")) and (problem := host_problem(host)):
+        raise ConfigError(f"environment: MINDX_SERVER_IP {problem}")
     settings = Settings(
         path=where,
         config=config,
@@ -125,6 +125,14 @@ def log_level(environment: Mapping[str, str], config: MsControllerConfig | None 
         if level in LEVELS:
             return level
     return "INFO"
+
+
+def settings_without_effect(config: MsControllerConfig) -> tuple[str, ...]:
+    """Keys that the file sets and that change nothing here yet."""
+    logging = sorted(f"log_info.{key}" for key in config.log_info.model_fields_set - {"log_level"})
+    recoveries = sorted(f"fault_recovery_func_dict.{name}" for name, is_on in config.fault_recovery_func_dict.items() if is_on)
+    others = sorted(config.model_fields_set & {"ccae", "scaling_rule_file_path"})
+    return (*others, *recoveries, *logging)
 
 
 def used_links(settings: Settings) -> tuple[TlsLink, ...]:

@@ -21,7 +21,7 @@ from controller_runtime.foundation.log import get_logger
 from controller_runtime.foundation.tls import TlsIdentity
 from controller_runtime.ms.backup import file_backup
 from controller_runtime.ms.clusterd_feed import follow_clusterd
-from controller_runtime.ms.config import Settings
+from controller_runtime.ms.config import Settings, settings_without_effect
 from controller_runtime.ms.election import Leadership, SoleLeader, etcd_leadership
 from controller_runtime.ms.http_api import probe_app, status_app
 from controller_runtime.ms.leader import Leader
@@ -55,6 +55,8 @@ class Controller:
         identities = load_identities(self._settings)
         if self._settings.config.enable_dynamic_adjust_timeout_config:
             log.info("EnableDynamicAdjustTimeoutConfig is on: only coordinators act on it")
+        if keys := settings_without_effect(self._settings.config):
+            log.info("settings without effect", keys=keys)
         try:
             async with self._listeners(identities), self._outlets(identities) as outlets, self._leadership(identities) as leadership:
                 await run_until(stop, *self._watchers(identities), self._terms(leadership, outlets, stop))
@@ -72,7 +74,7 @@ class Controller:
             if self._settings.config.controller_backup_cfg.function_sw:
                 self._readiness.set(ControllerState.STANDBY)
             if await leadership.acquire(stop):
-                leader = Leader(self._settings, outlets, reader, leadership.store(), self._readiness, self._clock)
+                leader = Leader(self._settings, outlets, reader, leadership, self._readiness, self._clock)
                 await first_to_end(leader.run(), leadership.lost())
 
     @asynccontextmanager

@@ -85,6 +85,10 @@ class PeerPark:
             write_identity(directory, self._authority, self._authority.issue(name, sans=[f"{name}.mindie"]))
         return TlsIdentity(TlsFiles.in_directory(directory))
 
+    def renew(self, name: str) -> None:
+        """Give an identity a new certificate, as a renewed Secret does."""
+        write_identity(self._directory / name, self._authority, self._authority.issue(name, sans=[f"{name}.mindie"]))
+
     async def peer(self, identity: str = "mindie-server", port: int = 0, **replies: Any) -> Peer:
         """A listener on its own loopback address; keyword `a__b` stands for the path `/a/b`."""
         peer = Peer(ip=f"127.0.7.{next(self._addresses)}", replies={"/" + key.replace("__", "/"): value for key, value in replies.items()})

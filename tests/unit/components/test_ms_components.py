@@ -3,10 +3,15 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from controller_runtime.api.ms_config import TlsLink
+from controller_runtime.api.ms_config_sample import manual_sample
+from controller_runtime.ms.config import load
 from tests.support.declared_stack import declared, pod_templates, trial_stack
 from tests.support.pulumi_mocks import Inventory
 
@@ -121,3 +126,17 @@ def test_the_coordinator_starts_when_etcd_and_clusterd_are_there_so_that_their_f
     needs = {urn.rpartition("::")[2] for urn in dev.one(DEPLOYMENT, COORDINATOR).dependencies}
 
     assert {name.rpartition("-")[0] for name in needs} >= {"pd-etcd-auth", "pd-clusterd"}
+
+
+def test_the_controller_finds_an_external_clusterd_by_the_name_it_is_given(tmp_path: Path) -> None:
+    changes = {"clusterd.mode": "external", "clusterd.host": "clusterd.mindx-dl.svc.cluster.local", "clusterd.job_id": "job-1"}
+    peer = {"clusterd.peer": {"cidr": "10.0.0.0/24", "port": 8899}}
+    container = template(declared(trial_stack({**changes, **peer})), CONTROLLER)["spec"]["containers"][0]
+    environment = {entry["name"]: entry["value"] for entry in container["env"] if "value" in entry}
+    config = manual_sample()
+    config["tls_config"].update({f"{link}_tls_enable": False for link in TlsLink})
+    path = tmp_path / "ms_controller.json"
+    path.write_text(json.dumps(config))
+    path.chmod(0o640)
+
+    assert load(environment, str(path)).clusterd_address == ("job-1", "clusterd.mindx-dl.svc.cluster.local")

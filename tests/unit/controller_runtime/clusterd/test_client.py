@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import socket
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
@@ -11,10 +10,11 @@ from pathlib import Path
 
 import pytest
 from grpclib.server import Server
+from structlog.testing import capture_logs
 
 from controller_runtime.clusterd.client import ClusterdClient
 from controller_runtime.foundation.metrics import REGISTRY
-from controller_runtime.ms.clusterd_feed import store_table
+from controller_runtime.ms.clusterd_feed import TableFile
 from controller_runtime.ms.links import CLUSTERD_SANS
 from simulator.clusterd.latest import Latest
 from simulator.clusterd.service import Admission, ConfigService
@@ -81,11 +81,30 @@ async def test_a_peer_that_is_not_clusterd_is_told_nothing(peers: PeerPark) -> N
     assert received == []
 
 
-async def test_a_pushed_table_replaces_the_file(tmp_path: Path) -> None:
-    path = tmp_path / "global_ranktable.json"
+async def test_a_change_of_our_identity_drops_the_stream_at_once(peers: PeerPark) -> None:
+    identity, received = peers.identity("ms-controller-cluster"), list[str]()
 
-    await store_table(path, "{}")
-    assert path.read_text() == "{}"
+    async def keep(table: str) -> None:
+        received.append(table)
 
-    await store_table(tmp_path / "absent" / "table.json", "{}")
-    assert await asyncio.to_thread(path.read_text) == "{}"
+    async with (
+        clusterd(peers, published("one")) as port,
+        running(ClusterdClient(HOST, port, "job-1", identity, CLUSTERD_SANS).follow_rank_tables(keep)),
+    ):
+        await eventually(lambda: received == ["one"], "the present table")
+        peers.renew("ms-controller-cluster")
+        assert identity.reload_if_changed()
+        await eventually(lambda: received == ["one", "one"], "the present table over a new connection")
+
+
+async def test_the_newest_pushed_table_is_written_again_until_it_is_there(tmp_path: Path) -> None:
+    path = tmp_path / "later" / "global_ranktable.json"
+    file = TableFile(path, retry_s=0.02)
+
+    async with running(file.run()):
+        await file.offer('{"old": 1}')
+        await file.offer('{"new": 1}')
+        with capture_logs() as logs:
+            await eventually(lambda: any("not written" in line["event"] for line in logs), "a failed write")
+        path.parent.mkdir()
+        await eventually(lambda: path.exists() and path.read_text() == '{"new": 1}', "the newest table")

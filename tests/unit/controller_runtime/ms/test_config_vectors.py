@@ -13,7 +13,7 @@ import pytest
 from controller_runtime.api.ms_config import TlsLink
 from controller_runtime.api.ms_config_sample import manual_sample
 from controller_runtime.errors import ConfigError
-from controller_runtime.ms.config import Settings, load
+from controller_runtime.ms.config import Settings, load, settings_without_effect
 
 Change = Callable[[dict[str, Any]], object]
 REMOVED = object()
@@ -313,3 +313,36 @@ def _read(value: Any, path: str) -> Any:
     for key in path.split("."):
         value = value[key]
     return value
+
+
+@pytest.mark.parametrize(
+    "host", ["clusterd.mindx-dl.svc.cluster.local", "clusterd-grpc-svc.mindx-dl.svc.", "clusterd", "10.0.0.7", "fd00::7"]
+)
+def test_clusterd_is_reached_by_name_or_address(tmp_path: Path, host: str) -> None:
+    settings = load_changed(tmp_path, base(), MINDX_TASK_ID="job-1", MINDX_SERVER_IP=host)
+
+    assert settings.clusterd_address == ("job-1", host)
+
+
+@pytest.mark.parametrize("host", ["0.0.0.0", "::", "clusterd:8899", "https://clusterd", "10.0.0", "10.0.0.300", "a b", "-a", "x" * 254])
+def test_a_clusterd_that_nobody_can_reach_is_an_error(tmp_path: Path, host: str) -> None:
+    [problem] = problems(tmp_path, base(), MINDX_TASK_ID="job-1", MINDX_SERVER_IP=host)
+
+    assert problem.startswith("environment: MINDX_SERVER_IP is ")
+    assert problem.endswith("Set the peer's DNS name or address.")
+
+
+def test_without_a_job_or_a_host_clusterd_is_not_used(tmp_path: Path) -> None:
+    assert load_changed(tmp_path, base(), MINDX_TASK_ID="job-1").clusterd_address is None
+    assert load_changed(tmp_path, base(), MINDX_SERVER_IP="clusterd").clusterd_address is None
+
+
+def test_keys_that_change_nothing_are_named(tmp_path: Path) -> None:
+    config = base()
+    config.pop("ccae", None)
+    config["log_info"] = {"log_level": "INFO", "to_file": True, "run_log_path": "./run.log"}
+    config["fault_recovery_func_dict"] = {"lingqu_link": True, "oom": False}
+
+    named = settings_without_effect(load_changed(tmp_path, config).config)
+
+    assert named == ("fault_recovery_func_dict.lingqu_link", "log_info.run_log_path", "log_info.to_file")
