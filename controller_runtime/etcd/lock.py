@@ -174,6 +174,7 @@ class LeaderLock:
         self.lost.clear()
         log.info("leadership acquired", key=self.key, value=self.value, token=self._token, lease=f"{self._lease:x}")
         self._renewing = asyncio.create_task(self._renew_until_lost(), name=f"renew {self.key}")
+        self._renewing.add_done_callback(self._renewing_ended)
         return True
 
     async def _drop_lease(self) -> None:
@@ -227,6 +228,11 @@ class LeaderLock:
         reply = await self._client.txn([created_at(self.key, self._token)], [], [get_op(self.key)], repeatable=True)
         if not reply.succeeded:
             raise LostLeadershipError("the lock's key was deleted")
+
+    def _renewing_ended(self, task: asyncio.Task[None]) -> None:
+        """Whatever ended the renewals, other than our own wish, ends leadership."""
+        if self._renewing is task:
+            self._lose("the renewals ended")
 
     def _lose(self, reason: str) -> None:
         if not self.lost.is_set():

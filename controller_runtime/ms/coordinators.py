@@ -9,7 +9,7 @@ newest state when it answers again. Seed: controller manual, `/v1/instances/refr
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from prometheus_client import Counter, Gauge
@@ -34,7 +34,7 @@ _published = Gauge("ms_published_servers", "Servers in the last refresh.", regis
 
 
 class CoordinatorPublisher:
-    """Keeps all Coordinators of the rank table up to date."""
+    """Keeps all Coordinators of the rank table up to date; silent while `may_act` says that somebody else may lead."""
 
     def __init__(
         self,
@@ -46,12 +46,14 @@ class CoordinatorPublisher:
         period_s: float,
         has_roles: bool,
         sans: Collection[str] = COORDINATOR_SANS,
+        may_act: Callable[[], bool] = lambda: True,
     ) -> None:
         self._registry = registry
         self._http = http
         self._tls = tls
         self._port = port
         self._period_s = period_s
+        self._may_act = may_act
         self._sans = sans if tls else None
         self._body = RefreshBody(registry, has_roles=has_roles)
         self._health: dict[str, bool] = {}
@@ -96,7 +98,7 @@ class CoordinatorPublisher:
         """Send the newest body; again when roles or links changed in between."""
         try:
             sent_version = -1
-            while ip in self._health and sent_version != self._registry.wiring_version:
+            while self._may_act() and ip in self._health and sent_version != self._registry.wiring_version:
                 sent_version = self._registry.wiring_version
                 self._note(ip, await self._refresh(ip, self._body.build()))
                 if not self._health.get(ip):

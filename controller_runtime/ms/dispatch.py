@@ -11,6 +11,7 @@ error texts of roles.
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final, Protocol
 
@@ -55,12 +56,21 @@ class DispatchBudget:
 
 
 class RoleDispatcher:
-    """Brings Servers to their wiring."""
+    """Brings Servers to their wiring; nothing is sent while `may_act` says that somebody else may lead."""
 
-    def __init__(self, registry: ServerRegistry, poster: RolePoster, budget: DispatchBudget, *, is_all_or_nothing: bool = False) -> None:
+    def __init__(
+        self,
+        registry: ServerRegistry,
+        poster: RolePoster,
+        budget: DispatchBudget,
+        *,
+        is_all_or_nothing: bool = False,
+        may_act: Callable[[], bool] = lambda: True,
+    ) -> None:
         self._registry = registry
         self._poster = poster
         self._budget = budget
+        self._may_act = may_act
         self._is_all_or_nothing = is_all_or_nothing
         self._slots = asyncio.Semaphore(MAX_POSTS_AT_ONCE)
         self._initialising: set[int] = set()
@@ -152,6 +162,8 @@ class RoleDispatcher:
     async def _post(self, server: KnownServer, *, is_initial: bool) -> PostResult:
         wiring = self._registry.wiring_of(server)
         async with self._slots:
+            if not self._may_act():
+                return PostResult.FAILED
             try:
                 result = await self._poster.post_role(server, wiring, is_initial=is_initial)
             except ConfigError as error:

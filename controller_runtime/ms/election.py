@@ -37,6 +37,10 @@ class Leadership(Protocol):
         """Return when leadership has ended."""
         ...
 
+    def may_act(self) -> bool:
+        """Whether this controller leads at this moment, by its own clock."""
+        ...
+
     def store(self) -> BackupStore:
         """Where roles are kept."""
         ...
@@ -59,6 +63,10 @@ class SoleLeader:
     async def lost(self) -> None:
         """Never."""
         await asyncio.Event().wait()
+
+    def may_act(self) -> bool:
+        """Always."""
+        return True
 
     def store(self) -> BackupStore:
         """The file, or nothing."""
@@ -115,6 +123,10 @@ class EtcdLeadership:
     async def lost(self) -> None:
         """Return when the lock cannot be proved any more."""
         await self._lock.lost.wait()
+
+    def may_act(self) -> bool:
+        """While the lease cannot have ended yet."""
+        return self._lock.is_leader
 
     def store(self) -> BackupStore:
         """The key in etcd."""

@@ -16,10 +16,12 @@ from controller_runtime.errors import ConfigError, EtcdError, TemporaryError
 from controller_runtime.foundation.clock import Clock
 from controller_runtime.foundation.log import get_logger
 from controller_runtime.ms.assignment import GROUP_LIMIT, GROUP_LIMIT_MULTI_NODE, assign_groups, assign_roles
-from controller_runtime.ms.backup import BackupStore, known_ids, rebuild_roles, restore
+from controller_runtime.ms.backup import known_ids, rebuild_roles, restore
+from controller_runtime.ms.backup_writer import keep_backup, save_backup
 from controller_runtime.ms.config import Settings
 from controller_runtime.ms.coordinators import CoordinatorPublisher
 from controller_runtime.ms.dispatch import DispatchBudget, RoleDispatcher
+from controller_runtime.ms.election import Leadership
 from controller_runtime.ms.health import StatusPoller
 from controller_runtime.ms.membership import Membership
 from controller_runtime.ms.outlets import Outlets
@@ -29,7 +31,7 @@ from controller_runtime.ms.role_body import RoleBodies
 from controller_runtime.ms.role_decision import Split
 from controller_runtime.ms.server_client import ServerClient
 from controller_runtime.ms.server_registry import KnownServer, ServerRegistry
-from controller_runtime.ms.status_files import StatusFile, cluster_status, process_status, to_text
+from controller_runtime.ms.status_files import StatusFile, cluster_status, to_text
 from controller_runtime.ms.target_split import target_split
 
 RETRY_S: Final = 5.0
@@ -43,10 +45,10 @@ class Leader:
     """What a leader does. `run` lasts until cancelled."""
 
     def __init__(
-        self, settings: Settings, outlets: Outlets, reader: RankTableReader, store: BackupStore, readiness: Readiness, clock: Clock
+        self, settings: Settings, outlets: Outlets, reader: RankTableReader, leadership: Leadership, readiness: Readiness, clock: Clock
     ) -> None:
         config = settings.config
-        self._settings, self._reader, self._store, self._readiness, self._clock = settings, reader, store, readiness, clock
+        self._settings, self._reader, self._store, self._readiness, self._clock = settings, reader, leadership.store(), readiness, clock
         self._period_s = float(config.cluster_synchronization_seconds)
         self._registry = ServerRegistry()
         multi_node = config.multi_node_infer_config if config.is_multi_node else None
@@ -61,7 +63,13 @@ class Leader:
         self._poller = StatusPoller(
             self._registry, client, period_s=self._period_s, faulty_period_s=float(config.rank_table_detecting_seconds)
         )
-        self._dispatcher = RoleDispatcher(self._registry, client, DispatchBudget.of(config), is_all_or_nothing=config.is_single_container)
+        self._dispatcher = RoleDispatcher(
+            self._registry,
+            client,
+            DispatchBudget.of(config),
+            is_all_or_nothing=config.is_single_container,
+            may_act=leadership.may_act,
+        )
         self._publisher = CoordinatorPublisher(
             self._registry,
             outlets.coordinators,
@@ -69,6 +77,7 @@ class Leader:
             port=config.mindie_ms_coordinator_port,
             period_s=self._period_s,
             has_roles=config.has_roles,
+            may_act=leadership.may_act,
         )
         self._membership = Membership(self._registry, waiting_s=config.disappeared_server_waiting_seconds)
         self._backup: ProcessStatus | None = None
@@ -83,14 +92,14 @@ class Leader:
             tasks.create_task(self._poller.run())
             tasks.create_task(self._write_cluster_status())
             is_fresh = await self._form_cluster()
-            await self._save()
+            await save_backup(self._registry, self._store)
             tasks.create_task(self._publisher.run())
             tasks.create_task(self._watch_readiness())
             if self._settings.config.has_roles:
                 tasks.create_task(self._place_newcomers())
                 tasks.create_task(self._dispatcher.maintain())
                 tasks.create_task(self._mark_absent_faulty())
-            tasks.create_task(self._write_process_status())
+            tasks.create_task(keep_backup(self._registry, self._store, self._period_s))
             if is_fresh:
                 await self._dispatcher.initialise()
 
@@ -209,19 +218,6 @@ class Leader:
                 reason = f"{count} Servers published, {sum(health.values())} of {len(health)} Coordinators healthy"
                 self._readiness.set(state, reason)
             await asyncio.sleep(self._period_s)
-
-    async def _save(self) -> None:
-        try:
-            await self._store.save(process_status(self._registry))
-        except EtcdError as error:
-            log.error("backup not written", err=error)
-
-    async def _write_process_status(self) -> None:
-        while True:
-            version = self._registry.wiring_version
-            await self._save()
-            await asyncio.sleep(self._period_s)
-            await self._registry.changed_since(version)
 
     async def _write_cluster_status(self) -> None:
         output = self._settings.config.cluster_status

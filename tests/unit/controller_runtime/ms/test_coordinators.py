@@ -93,3 +93,22 @@ async def test_a_server_certificate_is_not_taken_for_a_coordinators(peers: PeerP
 
     assert impostor.requests == []
     assert made.health == {impostor.ip: False}
+
+
+async def test_nothing_is_sent_while_somebody_else_may_lead(peers: PeerPark) -> None:
+    registry, _, _ = cluster(1, 1)
+    serve(registry)
+    [member] = await coordinators(peers, 1)
+    http, tls = peers.client("ms-controller-request-coordinator", timeout_s=5.0)
+    rights, asked = [False, False, True], list[int]()
+
+    def may_act() -> bool:
+        asked.append(member.count(REFRESH))
+        return rights.pop(0) if rights else True
+
+    made = CoordinatorPublisher(registry, http, tls, port=member.port, period_s=0.05, has_roles=True, may_act=may_act)
+    made.set_coordinators([member.ip])
+    async with running(made.run()):
+        await eventually(lambda: member.count(REFRESH) >= 1, "told once it may act")
+
+    assert asked[:3] == [0, 0, 0]

@@ -199,3 +199,12 @@ async def test_a_restarted_server_is_wired_in_again_link_by_link() -> None:
 def _is_ready(registry: ServerRegistry, server_id: int) -> bool:
     server = registry.get(server_id)
     return server is not None and server.role_state is RoleState.READY
+
+
+async def test_no_role_is_posted_while_somebody_else_may_lead() -> None:
+    registry, _, _ = cluster(1, 1)
+    fleet = Fleet(registry)
+
+    await RoleDispatcher(registry, fleet, QUICK, may_act=lambda: False).initialise()
+
+    assert fleet.posts == []
