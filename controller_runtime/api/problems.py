@@ -15,7 +15,6 @@ REMEDY = {
     "literal_error": "Use one of the listed values",
     "string_pattern_mismatch": "Write it as the pattern says",
 }
-_ROOTS = {dict: "a mapping", list: "a list"}
 
 
 class Problem(NamedTuple):

@@ -10,7 +10,6 @@ from typing import Annotated
 from pydantic import AfterValidator, StringConstraints
 
 GIB = 1024**3
-HOURS_PER_DAY = 24
 
 NAME_MAX = 52
 """Longest name of a workload: Kubernetes appends hashes and ordinals and allows 63 in all."""

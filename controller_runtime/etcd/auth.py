@@ -48,10 +48,6 @@ class Auth:
         with contextlib.suppress(AlreadyThereError):
             await self._call(lambda auth: auth.UserAdd, request)
 
-    async def user_delete(self, name: str) -> None:
-        """Remove a user: its open connections lose the right to write at once, running watches go on."""
-        await self._call(lambda auth: auth.UserDelete, pb.AuthUserDeleteRequest(name=name))
-
     async def user_roles(self, name: str) -> set[str]:
         """Return the roles of a user."""
         return set((await self._call(lambda auth: auth.UserGet, pb.AuthUserGetRequest(name=name))).roles)

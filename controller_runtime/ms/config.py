@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import json
 import os
-import uuid
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -41,7 +40,6 @@ class Settings:
     environment: Mapping[str, str] = field(repr=False)
     pod_ip: str
     rank_table_path: Path
-    model_id: str
     namespace: str
 
     @property
@@ -107,7 +105,6 @@ def load(environment: Mapping[str, str], path: str | None = None) -> Settings:
         environment=environment,
         pod_ip=_pod_ip(config, environment),
         rank_table_path=Path(environment.get("GLOBAL_RANK_TABLE_FILE_PATH") or config.global_rank_table_file_path),
-        model_id=environment.get("MODEL_ID") or str(uuid.uuid4()),
         namespace=environment.get("POD_NAMESPACE", ""),
     )
     if problems := list(_identity_problems(settings)):

@@ -14,7 +14,6 @@ from controller_runtime.api.ms_config import TlsItems, TlsLink
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 
 SERVER_SANS: Final = ("mindie-server.*",)
-NODE_MANAGER_SANS: Final = ("node-manager.*",)
 COORDINATOR_SANS: Final = ("ms-coordinator.*",)
 CLUSTERD_SANS: Final = ("clusterd.*",)
 

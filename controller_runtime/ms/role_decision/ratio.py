@@ -15,7 +15,6 @@ from controller_runtime.api.roles import Role
 from controller_runtime.ms.role_decision.digs import EPSILON
 
 GROUP_LIMIT: Final = 16
-MULTI_NODE_GROUP_LIMIT: Final = 768
 MAX_RATE: Final = 15
 PREFILL_HARDWARE: Final = "800i a2(32g)"
 DECODE_HARDWARE: Final = "800i a2(64g)"
