@@ -10,6 +10,7 @@ Seed: controller manual, `request_server`, `request_coordinator`, `ccae` and `ex
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import ssl
 from collections.abc import AsyncIterator, Callable, Collection, Mapping
@@ -28,6 +29,7 @@ MAX_BODY_BYTES = 64 * 1024 * 1024
 LINK_IDLE_S = 30.0
 """Shorter than the 75 s after which our servers close an idle link, so that the two do not race."""
 RETRY_BASE_S, RETRY_CAP_S = 0.05, 2.0
+SHORTEST_TRY_S = 0.001
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,30 +79,36 @@ class HttpClient:
         expect_sans: Collection[str] | None = None,
         timeout_s: float | None = None,
         retries: int | None = None,
+        within_s: float | None = None,
     ) -> HttpResponse:
         """Send one request and return the whole answer, whatever its status.
 
         `json` or `body` is the content. `expect_sans`: the peer's certificate must carry one of these DNS names (patterns
-        allowed). `timeout_s` bounds one try from connect to the last byte.
+        allowed). `timeout_s` bounds one try from connect to the last byte, `within_s` all of them with the pauses between. A
+        cancellation from outside cannot do that: one that meets the end of a try is taken for that end.
 
         Raises:
             PeerRefusedError: TLS failed or the peer is somebody else; not tried again.
             TransportError: no connection, no answer in time, cut off, or more than `MAX_BODY_BYTES`.
         """
         tries = 1 + (self._retries if retries is None else retries)
-        limit = aiohttp.ClientTimeout(total=self._timeout_s if timeout_s is None else timeout_s)
+        longest_s = self._timeout_s if timeout_s is None else timeout_s
+        loop = asyncio.get_running_loop()
+        end = loop.time() + (math.inf if within_s is None else within_s)
         backoff = Backoff(RETRY_BASE_S, RETRY_CAP_S)
         while True:
             tries -= 1
+            limit = aiohttp.ClientTimeout(total=min(longest_s, max(end - loop.time(), SHORTEST_TRY_S)))
             try:
                 async with self._exchange(method, url, json, body, headers, expect_sans, limit) as answer:
                     return HttpResponse(answer.status, await _whole_body(answer, url), _plain_headers(answer))
             except PeerRefusedError:
                 raise
             except TransportError:
-                if tries <= 0:
+                pause_s = backoff.next_s()
+                if tries <= 0 or loop.time() + pause_s >= end:
                     raise
-            await asyncio.sleep(backoff.next_s())
+            await asyncio.sleep(pause_s)
 
     async def stream(
         self,

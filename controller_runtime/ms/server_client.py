@@ -8,8 +8,7 @@ Seed: controller manual, Server interfaces, table of error texts.
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from enum import Enum
 from typing import Final
 
@@ -112,15 +111,10 @@ class ServerClient:
         body = self._bodies.body(server, wiring)
         code, ret, answer = NO_CODE, -1, None
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self._http.request(
-                    "POST", self._url(server, path), body=body, headers=_JSON, expect_sans=self._sans, timeout_s=self._timeout_s
-                )
+            answer = await self._request("POST", server, path, body=body, headers=_JSON)
             code, ret = answer.status, 0
         except TransportError as error:
             log.error(SERVER_UNREACHABLE, server=server.spec.ip, err=error)
-        except TimeoutError:
-            log.error(SERVER_UNREACHABLE, server=server.spec.ip, err=f"no answer in {self._timeout_s} s")
         result = _result_of(answer, is_initial=is_initial)
         _posts.labels(wiring.role.word, result.value).inc()
         if result is PostResult.FAILED:
@@ -132,18 +126,23 @@ class ServerClient:
             log.info("role accepted", server=server.spec.ip, id=server.id, role=wiring.role.word, peers=len(wiring.peers))
         return result
 
+    async def _request(
+        self, method: str, server: KnownServer, path: str, body: bytes | None = None, headers: Mapping[str, str] | None = None
+    ) -> HttpResponse:
+        limit_s = self._timeout_s
+        return await self._http.request(
+            method, self._url(server, path), body=body, headers=headers, expect_sans=self._sans, timeout_s=limit_s, within_s=limit_s
+        )
+
     async def _call(self, server: KnownServer, method: str, path: str, call: str) -> HttpResponse | None:
         code, ret = NO_CODE, -1
         try:
-            async with asyncio.timeout(self._timeout_s):
-                answer = await self._http.request(method, self._url(server, path), expect_sans=self._sans, timeout_s=self._timeout_s)
+            answer = await self._request(method, server, path)
             if answer.status == OK:
                 return answer
             code, ret, why = answer.status, 0, f"status {answer.status}"
         except TransportError as error:
             why = str(error)
-        except TimeoutError:
-            why = f"no answer in {self._timeout_s} s"
         _failures.labels(call).inc()
         if server.id not in self._failing:
             self._failing.add(server.id)
