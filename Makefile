@@ -72,7 +72,7 @@ up: ## Local cluster, images, the whole stack, and a request through it (another
 	@$(IN_STACK) $(TOOLS) stack
 	@$(IN_STACK) pulumi up --yes --skip-preview --suppress-outputs
 	@$(MAKE) smoke
-	@$(IN_STACK) $(VENV)/ascend-pd status
+	@$(IN_STACK) $(VENV)/ascend-pd status --wait-s 120
 
 .PHONY: nodes-and-images
 nodes-and-images:

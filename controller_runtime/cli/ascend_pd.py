@@ -17,7 +17,7 @@ import typer
 
 from controller_runtime.cli import rollout
 from controller_runtime.cli.client_access import find_entry, how_to_ask, read_client_files, write_client_files
-from controller_runtime.cli.cluster_view import ClusterView, read_cluster
+from controller_runtime.cli.cluster_view import ClusterView, read_cluster, settled
 from controller_runtime.cli.preview_summary import read_preview, summarise
 from controller_runtime.cli.processes import run_json
 from controller_runtime.cli.smoke import DEFAULT_PROMPT, Prober, summary
@@ -38,10 +38,11 @@ ClientSecret = Annotated[str, typer.Option(help="Secret of the client identity, 
 def status(
     stack: Stack = "dev",
     as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of tables.")] = False,
+    wait_s: Annotated[float, typer.Option(min=0.0, help="Look again this long while something is wrong.")] = 0.0,
 ) -> None:
     """Show nodes, pods, etcd, roles, certificates and how to send a request. Exit 1 when something is wrong."""
     outputs = _outputs(stack)
-    view = read_cluster(outputs.namespaces)
+    view = settled(lambda: read_cluster(outputs.namespaces), lambda seen: not problems(outputs, seen), wait_s)
     found = problems(outputs, view)
     if as_json:
         typer.echo(json.dumps({"cluster": view.model_dump(mode="json"), "problems": found}))

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from controller_runtime.api.base import Model
@@ -13,6 +14,7 @@ from controller_runtime.cli.processes import run_json
 
 ROLE_LABEL = "infer.huawei.com/instanceset-name"
 READY = "Ready"
+LOOK_AGAIN_S = 2.0
 
 
 class NodeView(Model):
@@ -65,6 +67,20 @@ def read_cluster(namespaces: Mapping[str, str]) -> ClusterView:
         for item in run_json(["kubectl", "get", "pods", "-n", namespace, "-o", "json"])["items"]
     ]
     return ClusterView(nodes=nodes, pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name))))
+
+
+def settled(
+    read: Callable[[], ClusterView],
+    is_well: Callable[[ClusterView], bool],
+    wait_s: float,
+    sleep: Callable[[float], None] = time.sleep,
+    clock: Callable[[], float] = time.monotonic,
+) -> ClusterView:
+    """Read until all is well, at most `wait_s`; returns what was read last."""
+    end = clock() + wait_s
+    while not is_well(view := read()) and clock() < end:
+        sleep(LOOK_AGAIN_S)
+    return view
 
 
 def node_view(item: Mapping[str, Any]) -> NodeView:

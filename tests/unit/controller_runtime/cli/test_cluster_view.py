@@ -3,7 +3,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_runtime.cli.cluster_view import ClusterView, node_view, pod_view
+from controller_runtime.cli.cluster_view import ClusterView, node_view, pod_view, settled
 
 
 def node(**status: Any) -> dict[str, Any]:
@@ -69,3 +69,22 @@ def test_members_and_servers_are_told_apart_by_label() -> None:
 
     assert [member.app for member in view.etcd_members()] == ["etcd"]
     assert [server.app for server in view.servers()] == ["mindie-server"]
+
+
+def test_a_look_is_repeated_while_something_is_wrong_and_never_longer_than_asked() -> None:
+    now = [0.0]
+
+    def looks(good_from: float, wait_s: float) -> int:
+        now[0], seen = 0.0, []
+
+        def read() -> ClusterView:
+            seen.append(now[0])
+            return ClusterView(nodes=(), pods=())
+
+        settled(read, lambda _view: now[0] >= good_from, wait_s, lambda s: now.__setitem__(0, now[0] + s), lambda: now[0])
+        return len(seen)
+
+    assert looks(good_from=0, wait_s=120) == 1
+    assert looks(good_from=4, wait_s=120) == 3
+    assert looks(good_from=1000, wait_s=10) == 6
+    assert looks(good_from=1000, wait_s=0) == 1
