@@ -3,15 +3,22 @@
 
 from __future__ import annotations
 
+import asyncio
+import json
+import os
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
-from controller_runtime.api.infer_service import InferService
 from controller_runtime.api.labels import APPLIED_HASH, REVISION
+from controller_runtime.kube.errors import InvalidError
 from controller_runtime.kube.kind import DEPLOYMENT, INFER_SERVICE, INFER_SERVICE_SET, INSTANCE_SET, POD, STATEFUL_SET, Object
 from controller_runtime.reconcilers.rollout import revision
-from controller_runtime.reconcilers.rollout.plan import plan_rollout
+from tests.support.binaries import binary
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.infer import pod_template, role, service_object, set_object
 from tests.support.operator_run import Cluster, running_operator
@@ -41,27 +48,73 @@ async def until_all(watch: RolloutWatch, name: str, replicas: int, image: str) -
     await eventually(lambda: watch.images(name) == dict.fromkeys(range(replicas), image), f"{name} all {image}", 60)
 
 
-async def test_the_printed_plan_is_what_happens(cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods) -> None:
-    old = service_object("s", [pd("prefill", 3), pd("decode", 2), pd("router", 1, kind="Deployment")])
-    new = service_object("s", [pd("prefill", 3, B), pd("decode", 2, B), pd("router", 1, B, kind="Deployment")])
-    plan = plan_rollout(InferService.model_validate(old), InferService.model_validate(new))
+async def printed_plan(plane: ControlPlane, cluster: Cluster, path: Path, new: Object) -> tuple[int, Any]:
+    """Exit code and JSON of `ascend-pd rollout plan`, which asks the cluster for what is applied now."""
+    await asyncio.to_thread(path.write_text, yaml.safe_dump(new))
+    environment = os.environ | {"KUBECONFIG": str(plane.kubeconfig), "PATH": f"{binary('kubectl').parent}:{os.environ['PATH']}"}
+    command = [sys.executable, "-m", "controller_runtime.cli.ascend_pd", "rollout", "plan", "-f", str(path), "-n", cluster.namespace]
+    process = await asyncio.create_subprocess_exec(*command, "--output", "json", env=environment, stdout=asyncio.subprocess.PIPE)
+    out, _ = await process.communicate()
+    return process.returncode or 0, json.loads(out)["objects"][0]["plan"]
+
+
+def without_namespace(obj: Object) -> Object:
+    return {**obj, "metadata": {"name": obj["metadata"]["name"]}}
+
+
+async def test_the_printed_plan_is_what_happens(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods, workload_plane: ControlPlane, tmp_path: Path
+) -> None:
+    surge = {"maxSurge": 1, "maxUnavailable": 0}
+    old = service_object("s", [pd("prefill", 3), pd("decode", 1, rolloutStrategy=surge), pd("router", 1, kind="Deployment")])
+    new = service_object("s", [pd("prefill", 3, B), pd("decode", 1, B, rolloutStrategy=surge), pd("router", 1, B, kind="Deployment")])
     await cluster.write(old)
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
         watch.mark()
+        code, plan = await printed_plan(workload_plane, cluster, tmp_path / "new.yaml", without_namespace(new))
 
         await cluster.edit(INFER_SERVICE, "s", image_of(0, B), image_of(1, B), image_of(2, B))
-        await cluster.until_ready(INFER_SERVICE, "s")
         await until_all(watch, "router", 1, B)
+        await cluster.until_ready(INFER_SERVICE, "s")
 
+        assert code == 0
         for name in ("prefill", "decode", "router"):
             observed = [(sum(i == A for i in state.values()), sum(i == B for i in state.values())) for state in watch.history[name]]
-            planned = [(row.roles[name].old, row.roles[name].new) for row in plan.steps]
-            assert observed[1:] == [each for place, each in enumerate(planned) if planned[place - 1] != each and each[1] > 0]
-            assert watch.least(name) == plan.minimum_serving[name]
+            planned = [observed[0], *((row["roles"][name]["old"], row["roles"][name]["new"]) for row in plan["steps"])]
+            assert observed == [each for each, before in zip(planned, [None, *planned], strict=False) if each != before]
+            assert watch.least(name) == plan["minimumServing"][name]
         assert watch.history["prefill"][1:] == [{0: A, 1: A, 2: B}, {0: A, 1: B, 2: B}, {0: B, 1: B, 2: B}]
         rollout = await status_of(cluster, INFER_SERVICE, "s")
-        assert (rollout["step"], rollout["steps"], rollout["newInstances"], rollout["oldInstances"]) == (6, 6, 6, 0)
+        assert (rollout["step"], rollout["steps"], rollout["newInstances"], rollout["oldInstances"]) == (5, 5, 5, 0)
+
+
+async def test_a_plan_that_stops_decode_is_refused(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods, workload_plane: ControlPlane, tmp_path: Path
+) -> None:
+    await cluster.write(set_object("x", [pd("prefill", 2), pd("decode", 1)]))
+    new = without_namespace(set_object("x", [pd("prefill", 2, B), pd("decode", 1, B)]))
+
+    code, plan = await printed_plan(workload_plane, cluster, tmp_path / "new.yaml", new)
+
+    assert code == 1
+    assert plan["minimumServing"] == {"prefill": 1, "decode": 0}
+    assert "maxSurge" in plan["problems"][0]
+
+
+@pytest.mark.parametrize(
+    "field, value",
+    [
+        ("rolloutStrategy", {"maxUnavailable": 0}),
+        ("rolloutStrategy", {"maxUnavailable": -1}),
+        ("rolloutStrategy", {"maxSurge": 257}),
+        ("rolloutStrategy", {"progressDeadlineSeconds": 0}),
+        ("drainTimeoutSeconds", -1),
+    ],
+)
+async def test_a_strategy_that_cannot_work_is_refused_when_written(cluster: Cluster, field: str, value: Any) -> None:
+    with pytest.raises(InvalidError, match=field):
+        await cluster.write(set_object("x", [pd("r", 1, **{field: value})]))
 
 
 async def test_decode_waits_for_prefill_and_says_so(cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods) -> None:
@@ -96,15 +149,15 @@ async def test_a_second_update_during_the_first_replans(cluster: Cluster, operat
         watch.mark()
         pods.hold = True
         await cluster.edit(INFER_SERVICE, "s", image_of(0, B))
-        await eventually(lambda: watch.images("r")[3] == B, "the first update began", 60)
+        await eventually(lambda: watch.images("r").get(3) == B, "the first update began", 60)
         await cluster.edit(INFER_SERVICE, "s", image_of(0, C))
-        await eventually(lambda: watch.images("r")[3] == C, "the second replaces it", 60)
+        await eventually(lambda: watch.images("r").get(3) == C, "the second replaces it", 60)
         assert watch.images("r") == {0: A, 1: A, 2: A, 3: C}
         pods.release()
         await cluster.until_ready(INFER_SERVICE, "s")
 
         await until_all(watch, "r", 4, C)
-        assert all(B not in {state[index] for state in watch.history["r"]} for index in (0, 1, 2))
+        assert all(state.get(index) != B for state in watch.history["r"] for index in (0, 1, 2))
         assert watch.least("r") >= 3
 
 
@@ -130,7 +183,7 @@ async def test_reverting_halfway_goes_back(cluster: Cluster, operator_client: Re
         watch.mark()
         pods.hold = True
         await cluster.edit(INFER_SERVICE, "s", image_of(0, B), image_of(1, B))
-        await eventually(lambda: watch.images("prefill")[2] == B, "it began", 60)
+        await eventually(lambda: watch.images("prefill").get(2) == B, "it began", 60)
         await cluster.edit(INFER_SERVICE, "s", image_of(0, A), image_of(1, A))
         await until_all(watch, "prefill", 3, A)
         pods.release()
@@ -165,7 +218,7 @@ async def test_a_template_that_never_starts_stops_is_told_once_and_a_good_one_re
         await cluster.edit(INFER_SERVICE_SET, "x", *(("replace", image.format(number), C) for number in (0, 1)))
         await cluster.until_ready(INFER_SERVICE_SET, "x")
         assert (watch.images("prefill"), watch.images("decode")) == ({0: C, 1: C, 2: C}, {0: C})
-        assert all(BAD not in (state[0], state[1]) for state in watch.history["prefill"])
+        assert all(BAD not in (state.get(0), state.get(1)) for state in watch.history["prefill"])
 
 
 async def test_a_single_instance_that_never_starts_is_told_too(cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods) -> None:

@@ -48,7 +48,7 @@ async def ensure_namespace(client: KubeClient) -> None:
 
 
 def test_there_are_the_three_samples_of_the_rfc_and_one_per_feature() -> None:
-    assert {path.stem for path in SAMPLES} >= {*RFC, "fault-scheduling", "gang", "hpa", "node-port", "priority", "super-node"}
+    assert {path.stem for path in SAMPLES} >= {*RFC, "fault-scheduling", "gang", "hpa", "node-port", "priority", "rollout", "super-node"}
 
 
 @pytest.mark.parametrize("sample", SAMPLES, ids=lambda path: path.stem)
