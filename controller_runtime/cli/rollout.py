@@ -17,6 +17,7 @@ from controller_runtime.api.infer_service_set import InferServiceSet
 from controller_runtime.api.meta import ObjectMeta, SchemaModel
 from controller_runtime.api.names import infer_service_name
 from controller_runtime.api.problems import from_validation
+from controller_runtime.api.rollout import RolloutStatus
 from controller_runtime.cli.processes import run_json
 from controller_runtime.errors import ConfigError
 from controller_runtime.reconcilers.rollout.plan import RolloutPlan, plan_rollout
@@ -47,6 +48,8 @@ class ObjectPlan(SchemaModel):
     services: int
     """InferServices that each follow the plan."""
     plan: RolloutPlan
+    note: str = ""
+    """What the plan does not know."""
 
 
 class Plans(SchemaModel):
@@ -81,7 +84,16 @@ def _plan(obj: dict[str, Any], former: dict[tuple[str, str, str], dict[str, Any]
     old = _live(kind, at, name) if former is None else former.get((kind, at, name))
     count, new = _service(obj, "-f")
     made = plan_rollout(_service(old, "--from")[1] if old else None, new)
-    return ObjectPlan(kind=kind, namespace=at, name=name, services=count, plan=made)
+    return ObjectPlan(kind=kind, namespace=at, name=name, services=count, plan=made, note=_note(old, new))
+
+
+def _note(old: dict[str, Any] | None, new: InferService) -> str:
+    """That instances may stand elsewhere than the plan assumes: at the declared number, all of the applied template."""
+    applied = RolloutStatus.model_validate(((old or {}).get("status") or {}).get("rollout") or {})
+    under_way = f"An update is under way (step {applied.step} of {applied.steps}); the plan starts as if it were complete."
+    scaled = [role.name for role in new.spec.roles if role.is_autoscaled]
+    autoscaled = f"An autoscaler decides how many instances {', '.join(scaled)} has; the plan takes the number in the file."
+    return " ".join([*([] if applied.is_complete else [under_way]), *([autoscaled] if scaled else [])])
 
 
 def _service(obj: dict[str, Any], where: str) -> tuple[int, InferService]:
@@ -130,4 +142,6 @@ def _lines(each: ObjectPlan) -> Iterator[str]:
         counts = "; ".join(f"{name} {count.new} new, {count.old} old, {count.serving} serving" for name, count in row.roles.items())
         yield f"  {number}. {'; '.join(row.changes)}"
         yield f"     {counts} (step {row.step} of {row.steps})"
+    if each.note:
+        yield f"  {each.note}"
     yield "  least serving: " + ", ".join(f"{name} {count}" for name, count in each.plan.minimum_serving.items())

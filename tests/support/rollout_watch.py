@@ -10,14 +10,18 @@ from collections.abc import AsyncIterator
 from controller_runtime.api.labels import INSTANCE_INDEX, INSTANCE_SET_NAME
 from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.informer import Informer
-from controller_runtime.kube.kind import DEPLOYMENT, STATEFUL_SET, Object, is_deleting, name_of
+from controller_runtime.kube.kind import DEPLOYMENT, STATEFUL_SET, Object, is_deleting, name_of, resource_version_of
 from controller_runtime.reconcilers.rollout.instances import is_instance_ready
+from tests.support.eventually import eventually
+
+KINDS = (DEPLOYMENT, STATEFUL_SET)
 
 
 class RolloutWatch:
     """Every state of the workloads of a namespace, as an image per instance. `history`: per role, without repetitions."""
 
-    def __init__(self) -> None:
+    def __init__(self, client: KubeClient, namespace: str) -> None:
+        self._client, self._namespace = client, namespace
         self._live: dict[str, Object] = {}
         self.history: dict[str, list[dict[int, str]]] = {}
         """Per role: image of each instance by index."""
@@ -42,8 +46,16 @@ class RolloutWatch:
         """The fewest instances of a role that were ready since `mark`."""
         return min(self.serving[role])
 
-    def mark(self) -> None:
-        """Start over."""
+    async def mark(self) -> None:
+        """Start over, once the watch shows what there is."""
+
+        async def has_caught_up() -> bool:
+            listed = [each for kind in KINDS for each in (await self._client.list(kind, self._namespace))[0]]
+            return {name_of(each): resource_version_of(each) for each in listed} == {
+                name: resource_version_of(each) for name, each in self._live.items()
+            }
+
+        await eventually(has_caught_up, "the watch has caught up")
         roles = set(self.history)
         self.history.clear()
         self.serving.clear()
@@ -67,8 +79,8 @@ class RolloutWatch:
 @contextlib.asynccontextmanager
 async def watching(client: KubeClient, namespace: str) -> AsyncIterator[RolloutWatch]:
     """Watch the workloads of a namespace."""
-    stop, watch = asyncio.Event(), RolloutWatch()
-    informers = [Informer(client, kind, namespace) for kind in (DEPLOYMENT, STATEFUL_SET)]
+    stop, watch = asyncio.Event(), RolloutWatch(client, namespace)
+    informers = [Informer(client, kind, namespace) for kind in KINDS]
     for informer in informers:
         informer.add_handler(watch.seen)
     async with asyncio.TaskGroup() as group:

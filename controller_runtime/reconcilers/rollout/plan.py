@@ -96,11 +96,14 @@ def _steps(roles: list[_Role]) -> list[PlanStep]:
     rows: list[PlanStep] = []
     while True:
         waiting = waits_for(_progress(role) for role in roles if not role.is_removed)
-        for role in roles:
-            role.is_handed_over = role.is_handed_over or role.name not in waiting
+        turns = [role for role in roles if not role.is_handed_over and role.name not in waiting]
+        for role in turns:
+            role.is_handed_over = True
         changes = [change for role in roles for change in _carry_out(role, waiting)]
-        if not changes:
+        if not changes and not turns:
             return rows
+        if not changes:
+            continue
         reached = sum(role.updated() for role in roles)
         total = sum(role.wish({}).scope for role in roles if not role.is_removed)
         rows.append(PlanStep(step=reached, steps=total, changes=changes, roles={role.name: role.counts() for role in roles}))

@@ -72,8 +72,11 @@ def build(kind: Kind, view: RoleView, index: int) -> JsonObject:
 
 
 def is_current(workload: Mapping[str, Any]) -> bool:
-    """Whether the status speaks about the spec as it is now."""
-    return bool(workload.get("status", {}).get("observedGeneration", 0) >= workload["metadata"].get("generation", 0))
+    """Whether the status speaks about the spec as it is now.
+
+    A later generation was not observed here: the workload controller wrote down what it knew of the predecessor of that name.
+    """
+    return bool(workload.get("status", {}).get("observedGeneration", 0) == workload["metadata"].get("generation", 0))
 
 
 def pods_of(workload: Mapping[str, Any]) -> int:

@@ -71,7 +71,7 @@ async def test_the_printed_plan_is_what_happens(
     await cluster.write(old)
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
-        watch.mark()
+        await watch.mark()
         code, plan = await printed_plan(workload_plane, cluster, tmp_path / "new.yaml", without_namespace(new))
 
         await cluster.edit(INFER_SERVICE, "s", image_of(0, B), image_of(1, B), image_of(2, B))
@@ -146,7 +146,7 @@ async def test_a_second_update_during_the_first_replans(cluster: Cluster, operat
     await cluster.write(service_object("s", [pd("r", 4)]))
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
-        watch.mark()
+        await watch.mark()
         pods.hold = True
         await cluster.edit(INFER_SERVICE, "s", image_of(0, B))
         await eventually(lambda: watch.images("r").get(3) == B, "the first update began", 60)
@@ -165,7 +165,7 @@ async def test_three_rapid_updates_end_at_the_last(cluster: Cluster, operator_cl
     await cluster.write(service_object("s", [pd("prefill", 2), pd("decode", 3)]))
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
-        watch.mark()
+        await watch.mark()
         for image in (B, BAD, C):
             await cluster.edit(INFER_SERVICE, "s", image_of(0, image), image_of(1, image))
         await until_all(watch, "prefill", 2, C)
@@ -180,7 +180,7 @@ async def test_reverting_halfway_goes_back(cluster: Cluster, operator_client: Re
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
         untouched = (await cluster.uids(POD))["Pod/s-decode-0-0"]
-        watch.mark()
+        await watch.mark()
         pods.hold = True
         await cluster.edit(INFER_SERVICE, "s", image_of(0, B), image_of(1, B))
         await eventually(lambda: watch.images("prefill").get(2) == B, "it began", 60)
@@ -201,7 +201,7 @@ async def test_a_template_that_never_starts_stops_is_told_once_and_a_good_one_re
     image = "/spec/template/roles/{}/spec/template/spec/containers/0/image"
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE_SET, "x")
-        watch.mark()
+        await watch.mark()
         pods.hold = True
         await cluster.edit(INFER_SERVICE_SET, "x", *(("replace", image.format(number), BAD) for number in (0, 1)))
 
@@ -240,7 +240,7 @@ async def test_extra_instances_keep_every_declared_one_in_service(
     await cluster.write(service_object("s", [pd("prefill", 1, rolloutStrategy=strategy), pd("decode", 1, rolloutStrategy=strategy)]))
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
-        watch.mark()
+        await watch.mark()
         await cluster.edit(INFER_SERVICE, "s", image_of(0, B), image_of(1, B))
         await cluster.until_ready(INFER_SERVICE, "s")
         await cluster.until_names(STATEFUL_SET, "s-decode-0", "s-prefill-0")
@@ -279,7 +279,7 @@ async def test_instances_that_must_be_made_again_obey_the_same_budget(
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
         before = set((await cluster.uids(STATEFUL_SET)).values())
-        watch.mark()
+        await watch.mark()
         await cluster.edit(INFER_SERVICE, "s", change)
         await cluster.until_ready(INFER_SERVICE, "s")
 
@@ -302,7 +302,7 @@ async def test_a_changed_list_of_roles_and_templates_together(cluster: Cluster, 
     await cluster.write(service_object("s", [pd("old", 2), pd("prefill", 2), pd("decode", 2)]))
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
-        watch.mark()
+        await watch.mark()
         await cluster.edit(INFER_SERVICE, "s", ("replace", "/spec/roles", [pd("decode", 2, B), pd("new", 1, B), pd("prefill", 2, B)]))
         await until_all(watch, "prefill", 2, B)
         await cluster.until_ready(INFER_SERVICE, "s")
@@ -319,7 +319,7 @@ async def test_scaling_from_outside_while_the_template_changes_loses_neither(
     await cluster.write(service_object("s", [pd("r", 2, scalingPolicy={"type": "HPA", "spec": spec})]))
     async with running_operator(operator_client), watching(cluster.client, cluster.namespace) as watch:
         await cluster.until_ready(INFER_SERVICE, "s")
-        watch.mark()
+        await watch.mark()
         await cluster.edit(INFER_SERVICE, "s", image_of(0, B))
         await cluster.edit(INSTANCE_SET, "s-r", ("replace", "/spec/replicas", 4))
         await until_all(watch, "r", 4, B)

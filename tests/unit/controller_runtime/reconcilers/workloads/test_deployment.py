@@ -44,6 +44,7 @@ def deployment(
         pytest.param(deployment(BOTH, updated=1), False, id="old-template"),
         pytest.param(deployment(BOTH, total=3), False, id="old-pod-in-place-of-a-new-one-that-does-not-start"),
         pytest.param(deployment(BOTH, observed=1, generation=2), False, id="not-observed"),
+        pytest.param(deployment(BOTH, observed=2, generation=1), False, id="status-of-a-predecessor-of-that-name"),
         pytest.param(deployment(BOTH, replicas=None, ready=1, available=1, updated=1), True, id="absent-means-one"),
         pytest.param({"metadata": {"generation": 1}, "spec": {"replicas": 1}}, False, id="no-status"),
     ],
