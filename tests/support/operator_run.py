@@ -24,6 +24,7 @@ from controller_runtime.kube.kind import (
     resource_version_of,
     uid_of,
 )
+from controller_runtime.kube.lease import LeaseElector
 from controller_runtime.reconcilers.operator import OperatorSettings, build_operator
 from tests.support.eventually import eventually
 
@@ -33,10 +34,12 @@ CHILDREN = (INFER_SERVICE, INSTANCE_SET, DEPLOYMENT, STATEFUL_SET, SERVICE)
 
 
 @contextlib.asynccontextmanager
-async def running_operator(client: KubeClient, settings: OperatorSettings | None = None) -> AsyncIterator[asyncio.Task[None]]:
+async def running_operator(
+    client: KubeClient, settings: OperatorSettings | None = None, *, elector: LeaseElector | None = None
+) -> AsyncIterator[asyncio.Task[None]]:
     """Run the operator; it stops cleanly at the end. The task may be cancelled meanwhile: a crash."""
     stop = asyncio.Event()
-    task = asyncio.create_task(build_operator(client, settings).run(stop))
+    task = asyncio.create_task(build_operator(client, settings, elector=elector).run(stop))
     try:
         yield task
     finally:

@@ -13,6 +13,9 @@ from pydantic import Field, ValidationError
 
 from controller_runtime.api.base import KubeModel
 from controller_runtime.api.labels import FAULT_RECORD
+from controller_runtime.foundation.log import get_logger
+
+log = get_logger(__name__)
 
 
 class InstanceRecord(KubeModel):
@@ -44,7 +47,8 @@ class FaultRecord(KubeModel):
             return cls()
         try:
             return cls.model_validate_json(text)
-        except ValidationError:
+        except ValidationError as err:
+            log.warning("fault record unreadable, retries are counted anew", err=err)
             return cls()
 
     def of(self, index: int) -> InstanceRecord:

@@ -268,3 +268,25 @@ async def test_an_operator_that_crashes_in_a_rebuild_is_completed_by_the_next(
         assert deletes(operator_client, cluster, STATEFUL_SET) == ["x-0-a-0"]
         record = (await cluster.get(INSTANCE_SET, "x-0-a"))["metadata"]["annotations"]["infer.huawei.com/fault-record"]
         assert json.loads(record)["instances"]["0"] == {"used": 1, "counted": before["StatefulSet/x-0-a-0"]}
+
+
+@KINDS
+async def test_a_rebuild_is_seen_as_not_ready_once_and_ready_once(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods, kind: Kind
+) -> None:
+    """Not by the cache that still shows the old workload."""
+    await cluster.write(set_object("x", [role("a", 1, kind.kind)]))
+    async with running_operator(operator_client):
+        await cluster.until_ready(INFER_SERVICE_SET, "x")
+        for _ in range(5):
+            before = await cluster.uids(STATEFUL_SET, DEPLOYMENT)
+            status_writes = _status_writes(operator_client, cluster)
+            await mark(cluster, await pod_of(cluster, "x-0-a-0"))
+            await eventually(lambda: _are_new(cluster, before, 1), "the instance is made again", 30)  # noqa: B023 - awaited here
+            await cluster.until_ready(INFER_SERVICE_SET, "x")
+            await cluster.until_quiet(operator_client)
+            assert _status_writes(operator_client, cluster) == status_writes + 2
+
+
+def _status_writes(client: RecordingClient, cluster: Cluster) -> int:
+    return sum((verb, of) == ("status", INSTANCE_SET.kind) for verb, of, _ in client.writes_in(cluster.namespace))

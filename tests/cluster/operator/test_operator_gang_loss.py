@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -10,6 +11,8 @@ import pytest
 
 from controller_runtime.api.labels import GANG_SCHEDULE
 from controller_runtime.kube.kind import DEPLOYMENT, INFER_SERVICE_SET, POD, STATEFUL_SET, Kind, Object, is_deleting, name_of, uid_of
+from controller_runtime.kube.lease import LeaseElector
+from controller_runtime.reconcilers.operator import OperatorSettings, build_operator
 from tests.support import volcano
 from tests.support.eventually import eventually, steadily
 from tests.support.fake_node import FakeNode
@@ -172,3 +175,45 @@ async def test_a_pod_lost_while_a_new_operator_starts_counts_once(cluster: Clust
 
 async def _has_pods(cluster: Cluster, count: int) -> bool:
     return len(await pods_of(cluster, "x-0-g-0")) == count
+
+
+async def test_a_pod_lost_just_before_the_leader_dies_is_not_forgotten_by_the_next(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
+) -> None:
+    """The standby saw it go. The pod is gone at once, so nothing else tells of it."""
+    pods.terminating_s = 0.0
+    await cluster.write(set_object("x", [gang(STATEFUL_SET, 2)]))
+    one, two = (LeaseElector(cluster.client, cluster.namespace, "lease", name) for name in ("one", "two"))
+    standby, stop = build_operator(operator_client, elector=two), asyncio.Event()
+    async with running_operator(operator_client, elector=one) as crashing:
+        await cluster.until_ready(INFER_SERVICE_SET, "x")
+        following = asyncio.create_task(standby.run(stop))
+        await eventually(lambda: standby.is_synced, "the standby is warm", 30)
+        async with life_log(cluster.client, cluster.namespace, STATEFUL_SET) as log:
+            crashing.cancel()
+            await asyncio.wait({crashing})
+            assert not standby.is_leading
+            await cluster.client.delete(POD, "x-0-g-0-0", cluster.namespace, grace_s=0)
+
+            once = ["-StatefulSet/x-0-g-0", "+StatefulSet/x-0-g-0"]
+            await eventually(lambda: log.lines == once, "the instance is made again", 60)
+            await cluster.until_ready(INFER_SERVICE_SET, "x")
+            await steadily(lambda: log.lines == once, "it stays", TERMINATING_S)
+        stop.set()
+        await following
+
+
+async def test_a_gang_on_a_lost_node_is_made_again_once(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods, node: FakeNode
+) -> None:
+    """All its pods are removed from the node; that is one loss."""
+    await cluster.write(set_object("x", [gang(STATEFUL_SET, 4)]))
+    async with running_operator(operator_client, OperatorSettings(node_cleaner_delay_s=0)):
+        await cluster.until_ready(INFER_SERVICE_SET, "x")
+        async with life_log(cluster.client, cluster.namespace, STATEFUL_SET) as log:
+            pods.node = None
+            await node.report("False")
+            once = ["-StatefulSet/x-0-g-0", "+StatefulSet/x-0-g-0"]
+            await eventually(lambda: log.lines == once, "the instance is made again", 30)
+            await cluster.until_ready(INFER_SERVICE_SET, "x")
+            await steadily(lambda: log.lines == once, "it stays", 2 * TERMINATING_S)

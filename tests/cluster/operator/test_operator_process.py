@@ -218,6 +218,9 @@ async def test_an_operator_that_crashes_anywhere_is_completed_by_the_next(
     [
         (["--logLevel=9"], 2, "logLevel"),
         (["--no-such-flag"], 2, "no-such-flag"),
+        (["--node-cleaner-delay=-1"], 2, "node-cleaner-delay"),
+        (["--workers=0"], 2, "--workers"),
+        (["--node-cleaner=false", "--profiling=false", "--version"], 0, "infer-operator version: "),
         (["--enable-healthz", "--healthz-address=80"], 78, "--healthz-address 80"),
         (["--service-node-port-range=x"], 78, "--service-node-port-range x"),
         (["--logFile=relative.log"], 78, "relative.log"),
