@@ -16,9 +16,10 @@ from controller_runtime.kube.events import EventRecorder
 from controller_runtime.kube.informer import Informer
 from controller_runtime.kube.kind import CONFIG_MAP, NODE, POD
 from controller_runtime.kube.manager import Manager
+from controller_runtime.reconcilers.faults.look import FaultCaches
 from controller_runtime.reconcilers.faults.lost_pods import LostPods
 from controller_runtime.reconcilers.faults.pods import POD_INDEXES, project_pod
-from controller_runtime.reconcilers.faults.rescheduler import FaultCaches, Rescheduler
+from controller_runtime.reconcilers.faults.rescheduler import Rescheduler
 from controller_runtime.reconcilers.faults.triggers import instance_set_of, is_fault_news
 from controller_runtime.reconcilers.node_cleaner import NodeCleaner
 from controller_runtime.reconcilers.node_state import project_node, went_not_ready

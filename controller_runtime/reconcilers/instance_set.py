@@ -31,7 +31,8 @@ from controller_runtime.kube.store import Store
 from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers import services
 from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_each, raise_first
-from controller_runtime.reconcilers.faults.rescheduler import Look, Rescheduler
+from controller_runtime.reconcilers.faults.look import Look
+from controller_runtime.reconcilers.faults.rescheduler import Rescheduler
 from controller_runtime.reconcilers.ownership import label_of, owned, surplus
 from controller_runtime.reconcilers.pod_groups import desired_pod_group, group_of
 from controller_runtime.reconcilers.priority import PRIORITY, reason_to_wait

@@ -40,7 +40,7 @@ from controller_runtime.kube.store import Store
 from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers.apply import ChildWriter
 from controller_runtime.reconcilers.fault_handling import FaultHandling
-from controller_runtime.reconcilers.faults.rescheduler import FaultCaches
+from controller_runtime.reconcilers.faults.look import FaultCaches
 from controller_runtime.reconcilers.infer_service import InferServiceReconciler
 from controller_runtime.reconcilers.infer_service_set import InferServiceSetReconciler
 from controller_runtime.reconcilers.instance_set import Caches, InstanceSetReconciler

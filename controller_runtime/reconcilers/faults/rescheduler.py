@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Gathers the faults of one InstanceSet, has them judged and deletes the workloads concerned. The reconciler makes them again.
+"""Has the faults of one InstanceSet judged and deletes the workloads concerned. The reconciler makes them again.
 
 Order: what must not be forgotten is written first, then the workload is deleted, by its uid, then less important roles make
 room. A crash anywhere leaves a fault that is still there and is judged again, or a workload that is missing and is made.
@@ -8,104 +8,34 @@ As the reference operator reschedules.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable
 
-from controller_runtime.api.labels import FAULT_RECORD, POD_STATUS, SCHEDULING_STRATEGY
-from controller_runtime.api.meta import JsonObject
-from controller_runtime.api.names import workload_name
+from controller_runtime.api.labels import FAULT_RECORD, SCHEDULING_STRATEGY
 from controller_runtime.foundation.clock import Clock
 from controller_runtime.foundation.log import get_logger
 from controller_runtime.kube.client import KubeClient
-from controller_runtime.kube.errors import NotFoundError
 from controller_runtime.kube.events import EventRecorder
-from controller_runtime.kube.kind import INSTANCE_SET, Kind, Object, controller_owner_of, is_deleting, resource_version_of, uid_of
-from controller_runtime.kube.store import Store
+from controller_runtime.kube.kind import INSTANCE_SET, Object, controller_owner_of, is_deleting, resource_version_of, uid_of
 from controller_runtime.kube.workqueue import Request
-from controller_runtime.reconcilers.apply import ChildWriter, WriteError, for_each
+from controller_runtime.reconcilers.apply import ChildWriter, for_each
 from controller_runtime.reconcilers.faults.ancestors import Ancestors
-from controller_runtime.reconcilers.faults.decision import Fault, Instance, Plan, Verdict, belongs, fault_of, judge_loss, plan
-from controller_runtime.reconcilers.faults.lost_pods import LostPod, LostPods
+from controller_runtime.reconcilers.faults.decision import Plan, plan
+from controller_runtime.reconcilers.faults.finder import FaultFinder, Findings
+from controller_runtime.reconcilers.faults.look import FaultCaches, Look
+from controller_runtime.reconcilers.faults.lost_pods import LostPods
 from controller_runtime.reconcilers.faults.make_room import Sibling, give_way
-from controller_runtime.reconcilers.faults.pods import ROLE_INDEX, PodView, role_key
 from controller_runtime.reconcilers.faults.record import FaultRecord
-from controller_runtime.reconcilers.faults.removal import PodRemover, is_removed_by_us
+from controller_runtime.reconcilers.faults.removal import PodRemover
 from controller_runtime.reconcilers.ownership import owned
 from controller_runtime.reconcilers.priority import PRIORITY
-from controller_runtime.reconcilers.role_view import RoleView
 from controller_runtime.reconcilers.status import is_ready
-from controller_runtime.reconcilers.workloads import HANDLERS, WorkloadHandler
+from controller_runtime.reconcilers.workloads import HANDLERS
 
-UNSETTLED_S = 1.0
-"""When to look again at a lost pod whose workload is changing."""
 ROOM_S = 0.05
 """When to look again whether others see that a role is not ready."""
 REBUILT, EXHAUSTED = "InstanceRebuilt", "FaultRetriesExhausted"
 
 log = get_logger(__name__)
-
-
-@dataclass(frozen=True)
-class FaultCaches:
-    """What fault handling reads."""
-
-    pods: Store
-    instance_sets: Store
-    infer_services: Store
-    sets: Store
-    workloads: Mapping[Kind, Store]
-
-
-@dataclass
-class Look:
-    """One look at one InstanceSet. `workloads`: of the role's kind, by name, kept up to date by what is done to them.
-
-    `failures`: reads and writes that went wrong. `again_s`: when another look is due, None when nothing is.
-    """
-
-    obj: Object
-    view: RoleView
-    handler: WorkloadHandler
-    workloads: dict[str, Object]
-    failures: list[tuple[JsonObject, WriteError]] = field(default_factory=list)
-    again_s: float | None = None
-
-    @property
-    def request(self) -> Request:
-        """Of the InstanceSet."""
-        return Request(self.view.instance_set.metadata.namespace, self.view.instance_set.metadata.name)
-
-    @property
-    def is_served(self) -> bool:
-        """Whether every instance is ready, by its workload."""
-        names = (workload_name(self.view.service, self.view.role, index) for index in range(self.view.replicas))
-        return all((found := self.workloads.get(name)) is not None and self.handler.is_ready(found) for name in names)
-
-    @property
-    def key(self) -> str:
-        """Of the pods of the role."""
-        return role_key(self.request.namespace, self.view.service, self.view.role)
-
-    def again(self, seconds: float | None) -> None:
-        """Ask for another look."""
-        if seconds is not None:
-            self.again_s = seconds if self.again_s is None else min(self.again_s, seconds)
-
-
-@dataclass
-class Findings:
-    """Faults, the instances they concern, and the objects to delete for them."""
-
-    faults: list[Fault] = field(default_factory=list)
-    instances: dict[int, Instance] = field(default_factory=dict)
-    targets: dict[int, Object] = field(default_factory=dict)
-    losses: list[LostPod] = field(default_factory=list)
-
-    def add(self, fault: Fault, instance: Instance, workload: Object) -> None:
-        """Take in one fault."""
-        self.faults.append(fault)
-        self.instances[instance.index] = instance
-        self.targets[instance.index] = workload
 
 
 class Rescheduler:
@@ -122,8 +52,9 @@ class Rescheduler:
     ) -> None:
         self._client, self._caches, self._lost, self._events = client, caches, lost, events
         self._is_enabled = is_enabled
-        self._writer, self._ancestors = ChildWriter(client), Ancestors(client)
-        self._remover = PodRemover(client, caches.pods, self._ancestors, clock)
+        self._writer, ancestors = ChildWriter(client), Ancestors(client)
+        self._finder = FaultFinder(client, caches.pods, lost, ancestors)
+        self._remover = PodRemover(client, caches.pods, ancestors, clock)
         self._kept: dict[Request, tuple[str, FaultRecord]] = {}
         """Per InstanceSet: the resource version a record was written to, and that record. Until the cache shows it."""
         self._rebuilt: dict[Request, dict[str, tuple[str, Object | None]]] = {}
@@ -157,10 +88,8 @@ class Rescheduler:
 
     async def _rebuild(self, look: Look) -> None:
         record = self._record(look)
-        found = Findings()
-        await self._find_faults(look, found)
-        await self._find_losses(look, found)
-        removed_by_us = {index: await self._removed_by_us(look, instance, record) for index, instance in found.instances.items()}
+        found = await self._finder.find(look)
+        removed_by_us = {index: await self._finder.removed_by_us(look, instance, record) for index, instance in found.instances.items()}
         decided = plan(
             found.faults, found.instances, record, {index: uids for index, uids in removed_by_us.items() if uids}, look.view.replicas
         )
@@ -191,55 +120,6 @@ class Rescheduler:
         if not look.is_served:
             look.failures += await for_each(self._giving_way(look), self._writer.delete)
         await self._keep(look, record.model_copy(update={"makes_room": False}))
-
-    async def _find_faults(self, look: Look, found: Findings) -> None:
-        for obj in self._caches.pods.by_index(ROLE_INDEX, look.key):
-            pod = PodView.of(obj) if POD_STATUS in obj["metadata"].get("annotations", {}) else None
-            fault = fault_of(pod) if pod is not None else None
-            if pod is None or fault is None:
-                continue
-            workload = look.workloads.get(self._name(look, pod.index))
-            if workload is None or is_deleting(workload) or pod.index >= look.view.replicas:
-                continue
-            instance = Instance.of(pod.index, workload)
-            if belongs(pod, await self._ancestors.workload_of(pod), instance):
-                found.add(fault, instance, workload)
-
-    async def _find_losses(self, look: Look, found: Findings) -> None:
-        for note in self._lost.of(look.key):
-            pod = note.pod
-            verdict, workload = await self._judge(look, note) if look.view.is_gang else (Verdict.NOTHING, None)
-            if verdict is Verdict.WAIT:
-                look.again(UNSETTLED_S)
-            elif verdict is Verdict.REBUILD and workload is not None:
-                found.losses.append(note)
-                found.add(Fault(pod.index, f"pod {pod.name} of its gang is gone"), Instance.of(pod.index, workload), workload)
-            else:
-                self._lost.forget(note)
-
-    async def _judge(self, look: Look, note: LostPod) -> tuple[Verdict, Object | None]:
-        """Judge by the workload as the API server has it: the cache may not show yet why the pod went."""
-        pod = note.pod
-        if pod.index >= look.view.replicas:
-            return Verdict.NOTHING, None
-        try:
-            workload = await self._client.get(look.handler.kind, self._name(look, pod.index), pod.namespace)
-        except NotFoundError:
-            return Verdict.NOTHING, None
-        ancestry, instance = await self._ancestors.of(pod), Instance.of(pod.index, workload)
-        if is_deleting(workload) or not belongs(pod, ancestry, instance):
-            return Verdict.NOTHING, None
-        return judge_loss(note.left, ancestry, instance), workload
-
-    async def _removed_by_us(self, look: Look, instance: Instance, record: FaultRecord) -> list[str]:
-        """Who controls the pods that are to be removed with the instance, those of earlier rebuilds included; none: nobody's."""
-        pods = [pod for each in self._caches.pods.by_index(ROLE_INDEX, look.key) if (pod := PodView.of(each)) is not None]
-        concerned = [pod for pod in pods if pod.index == instance.index and is_removed_by_us(pod)]
-        earlier = set(record.of(instance.index).removing)
-        uids = [
-            pod.owner.uid for pod in concerned if pod.owner.uid in earlier or belongs(pod, await self._ancestors.workload_of(pod), instance)
-        ]
-        return list(dict.fromkeys(uids))
 
     def _giving_way(self, look: Look) -> list[Object]:
         owner = look.view.instance_set.metadata.controller
@@ -308,7 +188,3 @@ class Rescheduler:
                 break
             obj = parent
         return obj
-
-    @staticmethod
-    def _name(look: Look, index: int) -> str:
-        return workload_name(look.view.service, look.view.role, index)

@@ -15,10 +15,10 @@ from controller_runtime.kube.controller import MapFunction
 from controller_runtime.kube.kind import INSTANCE_SET, Object, controller_owner_of
 from controller_runtime.kube.workqueue import Request
 from controller_runtime.reconcilers.faults.decision import UNHEALTHY
+from controller_runtime.reconcilers.faults.look import FaultCaches
 from controller_runtime.reconcilers.faults.lost_pods import begins_to_go
 from controller_runtime.reconcilers.faults.pods import PodView
 from controller_runtime.reconcilers.faults.removal import is_removed_by_us
-from controller_runtime.reconcilers.faults.rescheduler import FaultCaches
 
 
 def is_fault_news(old: Object | None, new: Object | None) -> bool:
