@@ -59,7 +59,7 @@ def test_images_that_were_not_built_are_asked_for(without_cluster: EngineStack) 
     outcome = without_cluster.preview()
 
     assert outcome.code != 0
-    assert "build/images.json does not exist. Run `make images`." in outcome.text
+    assert "build/images.json does not exist. Run `make images`;" in outcome.text
     assert "Traceback" not in outcome.text
 
 

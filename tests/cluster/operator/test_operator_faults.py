@@ -37,9 +37,18 @@ async def mark(cluster: Cluster, pod: str, says: str = "Unhealthy-node") -> None
 
 
 async def pod_of(cluster: Cluster, workload: str) -> str:
-    """A pod of a workload that is not going."""
-    pods = (await cluster.client.list(POD, cluster.namespace))[0]
-    return next(name_of(each) for each in pods if name_of(each).startswith(f"{workload}-") and "deletionTimestamp" not in each["metadata"])
+    """The pod of a workload, once those of its predecessors are gone or going."""
+    found: list[str] = []
+
+    async def is_alone() -> bool:
+        pods = (await cluster.client.list(POD, cluster.namespace))[0]
+        found[:] = [
+            name_of(each) for each in pods if name_of(each).startswith(f"{workload}-") and "deletionTimestamp" not in each["metadata"]
+        ]
+        return len(found) == 1
+
+    await eventually(is_alone, f"{workload} has one pod", 60)
+    return found[0]
 
 
 async def controllers(cluster: Cluster) -> dict[str, str]:
