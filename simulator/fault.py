@@ -15,11 +15,11 @@ from typing import Annotated
 import typer
 
 from controller_runtime.api.ports import ServerPorts
+from controller_runtime.api.server_api import SERVER_SANS
 from controller_runtime.errors import StatusError
 from controller_runtime.foundation.http_client import HttpClient
 from controller_runtime.foundation.supervisor import run
 from simulator.server.faults import FAULTS_PATH, Fault, FaultKind, FaultList
-from simulator.server.links import SERVER_SANS
 from simulator.serving import POD_IP, identity
 
 app = typer.Typer(add_completion=False, pretty_exceptions_enable=False)

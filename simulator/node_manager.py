@@ -23,6 +23,7 @@ from controller_runtime.api.ports import ServerPorts
 from controller_runtime.api.server_api import (
     FAULT_COMMAND_PATH,
     RUNNING_STATUS_PATH,
+    SERVER_SANS,
     STOP_FORCE_QUERY,
     STOP_PATH,
     EngineStatus,
@@ -38,7 +39,6 @@ from simulator.server.management import ENGINE_PATH, READY_PATH
 from simulator.serving import LOG_LEVEL, POD_IP, identity, serve
 
 ABNORMAL_STATUS: Final = 210
-SERVER_SANS: Final = ("mindie-server.*",)
 ALLOWED_SANS: Final = ("ms-controller-request-server.*", "probe.*", "node-manager.*")
 DEFAULT_PORTS: Final = ServerPorts()
 

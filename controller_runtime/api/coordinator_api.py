@@ -25,6 +25,7 @@ QUERY_TASKS_PATH: Final = "/v1/instances/query_tasks"
 INFO_PATH: Final = "/v1/coordinator_info"
 RECEIVES_PATH: Final = "/recvs_info"
 BACKUP_INFO_PATH: Final = "/backup_info"
+CHAT_PATH: Final = "/v1/chat/completions"
 METRICS_PATH: Final = "/metrics"
 
 MAX_SCHEDULE_ENTRIES: Final = 288

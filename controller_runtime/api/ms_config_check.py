@@ -19,11 +19,9 @@ from pydantic import BaseModel, ValidationError
 from pydantic.fields import FieldInfo
 
 from controller_runtime.api.ms_config import MANDATORY_LINKS, Ccae, DeployMode, MsControllerConfig, TlsLink
+from controller_runtime.api.roles import GROUP_LIMIT, GROUP_LIMIT_MULTI_NODE, MAX_RATE
 from controller_runtime.errors import ConfigError
 
-MAX_RATE: Final = 15
-MAX_RATE_SUM: Final = 16
-MAX_RATE_SUM_MULTI_NODE: Final = 768
 MAX_HOST_CHARS: Final = 253
 _SHOWN_VALUE_CHARS: Final = 60
 _LABEL: Final = "[A-Za-z0-9]([A-Za-z0-9-]{0,61}[A-Za-z0-9])?"
@@ -78,7 +76,7 @@ def cross_field_problems(parts: Mapping[str, object]) -> list[str]:
 
 def rate_problem(p_rate: int, d_rate: int, *, is_multi_node: bool) -> str | None:
     """What is wrong with this pair of rates, None when it is fine."""
-    limit = MAX_RATE_SUM_MULTI_NODE if is_multi_node else MAX_RATE_SUM
+    limit = GROUP_LIMIT_MULTI_NODE if is_multi_node else GROUP_LIMIT
     if (p_rate == 0) != (d_rate == 0):
         return f"default_p_rate is {p_rate} and default_d_rate is {d_rate}. Set both to zero (automatic) or both non-zero."
     if not is_multi_node and max(p_rate, d_rate) > MAX_RATE:
@@ -167,7 +165,7 @@ def _parallelism_problems(parts: Mapping[str, object]) -> Iterator[str]:
 
 
 def _rate(value: object) -> int | None:
-    return value if type(value) is int and 0 <= value < MAX_RATE_SUM_MULTI_NODE else None
+    return value if type(value) is int and 0 <= value < GROUP_LIMIT_MULTI_NODE else None
 
 
 def _is_multi_node(parts: Mapping[str, object]) -> bool:

@@ -9,6 +9,13 @@ Seed: controller manual, table 2 (`role`, `label`) and the Server's status and r
 from __future__ import annotations
 
 from enum import IntEnum, StrEnum
+from typing import Final
+
+GROUP_LIMIT: Final = 16
+"""Most Servers of a group, which is also the most that two rates add up to."""
+GROUP_LIMIT_MULTI_NODE: Final = 768
+MAX_RATE: Final = GROUP_LIMIT - 1
+"""Largest rate of one role: the other keeps one Server."""
 
 
 class Role(IntEnum):

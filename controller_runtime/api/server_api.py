@@ -24,6 +24,8 @@ STOP_PATH: Final = "/stopService"
 STOP_FORCE_QUERY: Final = "?mode=Force"
 RUNNING_STATUS_PATH: Final = "/v1/node-manager/running-status"
 FAULT_COMMAND_PATH: Final = "/v1/node-manager/fault-handling-command"
+SERVER_SANS: Final = ("mindie-server.*",)
+"""Names in the certificate of a Server, which is dialled by address."""
 LINK_OK: Final = "ok"
 RESULT_OK: Final = "ok"
 

@@ -16,13 +16,13 @@ from pydantic import ValidationError
 from controller_runtime.api.engine_rules import clusterd_rules, engine_rules, is_unreleased
 from controller_runtime.api.pki import OUTWARD, identities
 from controller_runtime.api.problems import Problem, from_validation
+from controller_runtime.api.roles import GROUP_LIMIT
 from controller_runtime.api.stack import StackConfig
 from controller_runtime.api.units import GIB, quantity
 from controller_runtime.api.workload_rules import WORKLOAD_RULES, each_role
 from controller_runtime.errors import ConfigError
 
 ROOT = "ascend-pd:stack"
-MAX_RATE_SUM = 16
 COORDINATOR_BYTES_PER_REQUEST = 1.2
 """Memory of the Coordinator per byte of the largest request body. Source: deployment manual."""
 COORDINATOR_MIN_BYTES = 4 * GIB
@@ -191,11 +191,11 @@ def _controller(config: StackConfig) -> Iterator[Problem]:
     rates = (controller.default_p_rate, controller.default_d_rate)
     if (rates[0] == 0) != (rates[1] == 0):
         yield Problem("controller.default_p_rate", rates[0], f"default_d_rate is {rates[1]}", "Make both zero (automatic) or both non-zero")
-    if sum(rates) > MAX_RATE_SUM:
+    if sum(rates) > GROUP_LIMIT:
         yield Problem(
             "controller.default_p_rate",
             rates[0],
-            f"the rates add up to {sum(rates)}, allowed {MAX_RATE_SUM}",
+            f"the rates add up to {sum(rates)}, allowed {GROUP_LIMIT}",
             "Lower them; only their ratio counts",
         )
     if 2 * controller.lease_renew_s > controller.lease_ttl_s:

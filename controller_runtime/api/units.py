@@ -3,11 +3,12 @@
 
 from __future__ import annotations
 
-import re
 from decimal import Decimal
 from typing import Annotated
 
 from pydantic import AfterValidator, StringConstraints
+
+from controller_runtime.api import quantities
 
 GIB = 1024**3
 
@@ -21,31 +22,17 @@ Namespace = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0
 LabelValue = Annotated[str, StringConstraints(pattern=r"^([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?$", max_length=63)]
 DnsName = Annotated[str, StringConstraints(pattern=r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$", max_length=253)]
 
-_QUANTITY = re.compile(r"^(\d+(?:\.\d+)?)(m|k|Ki|M|Mi|G|Gi|T|Ti)?$")
-_FACTOR = {
-    None: Decimal(1),
-    "m": Decimal("0.001"),
-    "k": Decimal(1000),
-    "M": Decimal(1000) ** 2,
-    "G": Decimal(1000) ** 3,
-    "T": Decimal(1000) ** 4,
-    "Ki": Decimal(1024),
-    "Mi": Decimal(1024) ** 2,
-    "Gi": Decimal(1024) ** 3,
-    "Ti": Decimal(1024) ** 4,
-}
-
 
 def quantity(text: str) -> Decimal:
     """Read a Kubernetes quantity such as `250m` or `4Gi` as cores or bytes.
 
     Raises:
-        ValueError: not a quantity.
+        ValueError: not a quantity, or below zero.
     """
-    found = _QUANTITY.match(text)
-    if found is None:
+    found = quantities.quantity(text)
+    if found is None or found < 0:
         raise ValueError(f"{text!r} is no Kubernetes quantity. Write for example 250m, 2, 512Mi or 4Gi")
-    return Decimal(found.group(1)) * _FACTOR[found.group(2)]
+    return found
 
 
 def _is_quantity(text: str) -> str:

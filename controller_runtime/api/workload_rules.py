@@ -11,6 +11,7 @@ from decimal import Decimal
 
 from controller_runtime.api.names import infer_service_name, workload_name
 from controller_runtime.api.problems import Problem
+from controller_runtime.api.rank_table import HARDWARE_PREFILL
 from controller_runtime.api.stack import PoolSpec, Resources, RoleSpec, StackConfig
 from controller_runtime.api.units import NAME_MAX, quantity
 
@@ -73,7 +74,7 @@ def _hardware(config: StackConfig) -> Iterator[Problem]:
             yield Problem(
                 "workload.heterogeneous", True, f"both roles run on {prefill.hardware_type}", "Use a pool of other hardware for one role"
             )
-        elif prefill.hardware_type != "800I A2(32G)":
+        elif prefill.hardware_type != HARDWARE_PREFILL:
             yield Problem(
                 "workload.prefill.pool",
                 workload.prefill.pool,

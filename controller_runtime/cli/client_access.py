@@ -15,6 +15,7 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from controller_runtime.api.base import Model
+from controller_runtime.api.coordinator_api import CHAT_PATH
 from controller_runtime.api.edges import COORDINATOR_APP
 from controller_runtime.api.stack import COORDINATOR_SERVICE
 from controller_runtime.cli.cluster_view import ClusterView
@@ -23,7 +24,6 @@ from controller_runtime.errors import ConfigError
 from controller_runtime.foundation.atomic_file import write_atomic
 
 CLIENT_FILES = ("ca.crt", "tls.crt", "tls.key", "crl.pem")
-CHAT_PATH = "/v1/chat/completions"
 EXAMPLE_BODY = '{"messages": [{"role": "user", "content": "Say hello."}], "max_tokens": 16}'
 
 

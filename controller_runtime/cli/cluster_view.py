@@ -9,10 +9,10 @@ from typing import Any
 
 from controller_runtime.api.base import Model
 from controller_runtime.api.edges import COORDINATOR_APP, ETCD_APP, SERVER_APP
+from controller_runtime.api.labels import INSTANCE_SET_NAME
 from controller_runtime.api.stack import NPU_RESOURCE
 from controller_runtime.cli.processes import run_json
 
-ROLE_LABEL = "infer.huawei.com/instanceset-name"
 READY = "Ready"
 LOOK_AGAIN_S = 2.0
 
@@ -107,7 +107,7 @@ def pod_view(item: Mapping[str, Any]) -> PodView:
         ready=_condition(status, READY),
         finished=status.get("phase") == "Succeeded",
         restarts=sum(container["restartCount"] for container in status.get("containerStatuses", [])),
-        role=labels.get(ROLE_LABEL),
+        role=labels.get(INSTANCE_SET_NAME),
     )
 
 

@@ -21,10 +21,10 @@ import typer
 from pydantic import ValidationError
 
 from controller_runtime.api.base import WireModel
+from controller_runtime.api.coordinator_api import CHAT_PATH
 from controller_runtime.errors import ConfigError, TransportError
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 
-CHAT_PATH: Final = "/v1/chat/completions"
 PAUSE_S: Final = 2.0
 REPEAT_PROGRESS_S: Final = 15.0
 BODY_SHOWN_CHARS: Final = 300

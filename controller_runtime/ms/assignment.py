@@ -12,15 +12,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
 
 from controller_runtime.api.roles import Role
 from controller_runtime.errors import TemporaryError
 from controller_runtime.ms.role_decision.ratio import Split, group_splits
 from controller_runtime.ms.server_spec import ServerSpec
-
-GROUP_LIMIT: Final = 16
-GROUP_LIMIT_MULTI_NODE: Final = 768
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,7 +16,8 @@ from pathlib import Path
 from typing import Final
 
 from controller_runtime.api.ms_config import DEFAULT_PATH, MsControllerConfig, TlsItems, TlsLink
-from controller_runtime.api.ms_config_check import MAX_RATE, address_problem, host_problem, parse, rate_problem
+from controller_runtime.api.ms_config_check import address_problem, host_problem, parse, rate_problem
+from controller_runtime.api.roles import GROUP_LIMIT_MULTI_NODE, MAX_RATE
 from controller_runtime.errors import ConfigError
 from controller_runtime.foundation.log import LEVELS, get_logger
 from controller_runtime.ms.file_check import DATA_MODE, SECRET_MODE, file_problem
@@ -78,7 +79,7 @@ class Settings:
         text = self.environment.get(variable, "")
         if not text:
             return configured
-        limit = 767 if is_multi_node else MAX_RATE
+        limit = GROUP_LIMIT_MULTI_NODE - 1 if is_multi_node else MAX_RATE
         if text.isascii() and text.isdecimal() and len(text) <= 5 and int(text) <= limit:
             return int(text)
         log.error("rate in the environment ignored", variable=variable, allowed=f"0-{limit}", used=configured)

@@ -10,12 +10,12 @@ from __future__ import annotations
 import asyncio
 from typing import Final
 
-from controller_runtime.api.roles import Role
+from controller_runtime.api.roles import GROUP_LIMIT, GROUP_LIMIT_MULTI_NODE, Role
 from controller_runtime.api.status_files import ProcessStatus
 from controller_runtime.errors import ConfigError, EtcdError, TemporaryError
 from controller_runtime.foundation.clock import Clock
 from controller_runtime.foundation.log import get_logger
-from controller_runtime.ms.assignment import GROUP_LIMIT, GROUP_LIMIT_MULTI_NODE, assign_groups, assign_roles
+from controller_runtime.ms.assignment import assign_groups, assign_roles
 from controller_runtime.ms.backup import known_ids, rebuild_roles, restore
 from controller_runtime.ms.backup_writer import keep_backup, save_backup
 from controller_runtime.ms.config import Settings

@@ -13,7 +13,6 @@ from typing import Final
 from controller_runtime.api.ms_config import TlsItems, TlsLink
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 
-SERVER_SANS: Final = ("mindie-server.*",)
 COORDINATOR_SANS: Final = ("ms-coordinator.*",)
 CLUSTERD_SANS: Final = ("clusterd.*",)
 

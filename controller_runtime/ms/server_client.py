@@ -18,6 +18,7 @@ from pydantic import ValidationError
 from controller_runtime.api.server_api import (
     CONFIG_PATH,
     RESULT_OK,
+    SERVER_SANS,
     STATUS_PATH,
     STATUS_PATH_V2,
     RoleReply,
@@ -29,7 +30,7 @@ from controller_runtime.foundation.http_client import HttpClient, HttpResponse
 from controller_runtime.foundation.log import get_logger
 from controller_runtime.foundation.metrics import REGISTRY
 from controller_runtime.foundation.tls import TlsIdentity
-from controller_runtime.ms.links import SERVER_SANS, SERVER_UNREACHABLE, base_url
+from controller_runtime.ms.links import SERVER_UNREACHABLE, base_url
 from controller_runtime.ms.role_body import RoleBodies
 from controller_runtime.ms.server_registry import KnownServer, Wiring
 from controller_runtime.ms.status_parser import Report, StatusParser

@@ -16,7 +16,7 @@ from typing import Any
 
 from controller_runtime.api.labels import APPLIED_HASH
 from controller_runtime.api.meta import API_VERSION, JsonObject
-from controller_runtime.reconcilers.quantities import quantity
+from controller_runtime.api.quantities import quantity
 
 HASH_LENGTH = 16
 

@@ -16,8 +16,8 @@ from controller_runtime.api.instance_set import InstanceSetSpec
 from controller_runtime.api.labels import INFER_SERVICE_ID, POD_GROUP_NAME
 from controller_runtime.api.meta import JsonObject
 from controller_runtime.api.names import pod_group_name
+from controller_runtime.api.quantities import total
 from controller_runtime.kube.kind import POD_GROUP, STATEFUL_SET, Kind
-from controller_runtime.reconcilers.quantities import total
 from controller_runtime.reconcilers.role_view import RoleView
 
 SCHEDULER = "volcano"

@@ -14,8 +14,8 @@ from typing import Annotated, Final
 from pydantic import Field
 
 from controller_runtime.api.base import Model, WireModel
+from controller_runtime.api.coordinator_api import CHAT_PATH
 
-CHAT_PATH: Final = "/v1/chat/completions"
 COMPLETIONS_PATH: Final = "/v1/completions"
 INFER_PATH: Final = "/infer"
 DEFAULT_MAX_TOKENS: Final = 16

@@ -12,12 +12,13 @@ import asyncio
 from collections.abc import AsyncGenerator, Awaitable
 from contextlib import aclosing
 from dataclasses import dataclass, field
-from typing import Final, TypeVar, cast
+from typing import TypeVar, cast
 
 from pydantic import BaseModel, PositiveFloat, PositiveInt, ValidationError
 
 from controller_runtime.api.base import Model
 from controller_runtime.api.coordinator_api import Instance
+from controller_runtime.api.server_api import SERVER_SANS
 from controller_runtime.errors import AscendPdError, TransportError
 from controller_runtime.foundation.http_client import HttpClient
 from controller_runtime.foundation.log import get_logger
@@ -25,8 +26,6 @@ from simulator.completion import count_tokens
 from simulator.coordinator.fleet import Fleet, Pair
 from simulator.coordinator.inquiry import Inquiry
 from simulator.wire import DECODE_PATH, PREFILL_PATH, DecodeLine, DecodeRequest, PrefillReply, PrefillRequest, Reason, Refusal, ServerName
-
-SERVER_SANS: Final = ("mindie-server.*",)
 
 log = get_logger(__name__)
 M = TypeVar("M", bound=BaseModel)

@@ -13,6 +13,7 @@ from typing import Annotated
 import typer
 
 from controller_runtime.api.ports import ServerPorts
+from controller_runtime.api.server_api import SERVER_SANS
 from controller_runtime.foundation.clock import SystemClock
 from controller_runtime.foundation.http_client import HttpClient
 from controller_runtime.foundation.http_server import HttpServer
@@ -22,7 +23,7 @@ from simulator.server.data import COORDINATOR_SANS, data_app, kv_app, metrics_ap
 from simulator.server.engine import Engine, EngineSpec
 from simulator.server.faults import Fault, FaultBoard, FaultKind
 from simulator.server.inference import Inference
-from simulator.server.links import SERVER_SANS, LinkKeeper
+from simulator.server.links import LinkKeeper
 from simulator.server.management import ADMIN_SANS, MANAGEMENT_SANS, AdminApi, ManagementApi
 from simulator.serving import LOG_LEVEL, POD_IP, POD_NAME, identity, serve
 from simulator.timing import EngineTiming

@@ -14,7 +14,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from controller_runtime.api.roles import Role
-from controller_runtime.api.server_api import LINK_OK
+from controller_runtime.api.server_api import LINK_OK, SERVER_SANS
 from controller_runtime.errors import TransportError
 from controller_runtime.foundation.clock import Clock
 from controller_runtime.foundation.http_client import HttpClient
@@ -26,7 +26,6 @@ from simulator.wire import KV_PATH, LINK_PATH, KvRequest, LinkRequest, Reason
 if TYPE_CHECKING:
     from simulator.server.engine import Engine, Peer
 
-SERVER_SANS: Final = ("mindie-server", "mindie-server.*")
 REASON_MAX_CHARS: Final = 300
 KNOCK_TIMEOUT_S: Final = 2.0
 FETCH_TIMEOUT_S: Final = 10.0

@@ -15,11 +15,11 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from controller_runtime.api.base import Model
+from controller_runtime.api.roles import GROUP_LIMIT, GROUP_LIMIT_MULTI_NODE
 from controller_runtime.errors import ConfigError
 from controller_runtime.ms.role_decision.digs import EPSILON, Abilities, Batch, Lengths, Limit, Objectives, simulate
 from controller_runtime.ms.role_decision.profiles import Engine
 from controller_runtime.ms.role_decision.ratio import (
-    GROUP_LIMIT,
     Split,
     best_split,
     expected_ratio,
@@ -43,7 +43,7 @@ class Method(StrEnum):
 class DecisionInputs(Model):
     """Everything the decision depends on. Lengths in tokens, objectives in milliseconds."""
 
-    instances: Annotated[int, Field(ge=1, le=768)]
+    instances: Annotated[int, Field(ge=1, le=GROUP_LIMIT_MULTI_NODE)]
     engine: Engine
     input_tokens: Positive = 3000
     output_tokens: Positive = 200

@@ -11,13 +11,11 @@ from collections.abc import Iterable
 from math import gcd
 from typing import Final, NamedTuple
 
-from controller_runtime.api.roles import Role
+from controller_runtime.api.rank_table import HARDWARE_DECODE, HARDWARE_PREFILL
+from controller_runtime.api.roles import GROUP_LIMIT, MAX_RATE, Role
 from controller_runtime.ms.role_decision.digs import EPSILON
 
-GROUP_LIMIT: Final = 16
-MAX_RATE: Final = 15
-PREFILL_HARDWARE: Final = "800i a2(32g)"
-DECODE_HARDWARE: Final = "800i a2(64g)"
+ROLE_OF_HARDWARE: Final = {HARDWARE_PREFILL.lower(): Role.PREFILL, HARDWARE_DECODE.lower(): Role.DECODE}
 
 
 class Split(NamedTuple):
@@ -71,7 +69,7 @@ def expected_ratio(prefill: float, decode: float, limit: int = GROUP_LIMIT) -> S
 
 def hardware_role(hardware_type: str) -> Role:
     """Role that a hardware type means in a heterogeneous cluster; `UNDEFINED` for a type the manual does not name."""
-    return {PREFILL_HARDWARE: Role.PREFILL, DECODE_HARDWARE: Role.DECODE}.get(hardware_type.lower(), Role.UNDEFINED)
+    return ROLE_OF_HARDWARE.get(hardware_type.lower(), Role.UNDEFINED)
 
 
 def split_by_hardware(hardware_types: Iterable[str]) -> Split:

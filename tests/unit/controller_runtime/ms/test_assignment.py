@@ -7,9 +7,9 @@ from collections import Counter
 
 import pytest
 
-from controller_runtime.api.roles import Role
+from controller_runtime.api.roles import GROUP_LIMIT, GROUP_LIMIT_MULTI_NODE, Role
 from controller_runtime.errors import TemporaryError
-from controller_runtime.ms.assignment import GROUP_LIMIT, GROUP_LIMIT_MULTI_NODE, Place, assign_groups, assign_roles, place_newcomer
+from controller_runtime.ms.assignment import Place, assign_groups, assign_roles, place_newcomer
 from controller_runtime.ms.role_decision import Split
 from tests.support.ms_builders import spec
 

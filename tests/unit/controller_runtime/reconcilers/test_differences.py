@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from controller_runtime.api.labels import APPLIED_HASH
+from controller_runtime.api.quantities import quantity
 from controller_runtime.reconcilers.differences import covers, equal, fingerprint, is_as_wanted, with_hash
-from controller_runtime.reconcilers.quantities import quantity
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers(-5, 5) | st.text(max_size=3),

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from controller_runtime.reconcilers.quantities import BINARY, DECIMAL, quantity, total
+from controller_runtime.api.quantities import BINARY, DECIMAL, quantity, total
 
 SPELLINGS = st.builds(
     "{}{}".format, st.one_of(st.integers(0, 10**6), st.decimals(0, 10**6, places=3)), st.sampled_from([*BINARY, *DECIMAL])
