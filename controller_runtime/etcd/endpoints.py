@@ -27,6 +27,8 @@ from controller_runtime.foundation.tls_handshake import reason_of
 TRANSPORT_ERRORS = (TimeoutError, StreamTerminatedError, ProtocolError, OSError)
 """The link failed: the outcome of the call is unknown. `ssl.SSLError` and `ConnectionError` are kinds of `OSError`."""
 RETRIED_STATUS = (Status.UNAVAILABLE, Status.DEADLINE_EXCEEDED, Status.CANCELLED)
+OUTDATED = "revision of auth store is old"
+"""Users or roles changed between proposal and application: nothing was done, and the same member may be asked again."""
 REQUIRE_LEADER = {"hasleader": "true"}
 """Metadata that makes a member without leader refuse a stream instead of keeping it silent (etcd 3.6, `WithRequireLeader`)."""
 
@@ -111,9 +113,12 @@ class Endpoints:
                 async with asyncio.timeout(min(try_s, left_s)):
                     return await method(stub(self.channel(index)))(request)
             except GRPCError as error:
+                failures[index] = error.message or error.status.name
+                if OUTDATED in failures[index]:
+                    await asyncio.sleep(min(backoff.next_s(), max(0.0, end - time.monotonic())))
+                    continue
                 if error.status not in RETRIED_STATUS:
                     raise refusal(name, error) from error
-                failures[index] = error.message or error.status.name
                 is_open = "no leader" not in failures[index]
             except TRANSPORT_ERRORS as error:
                 failures[index] = _words(error)

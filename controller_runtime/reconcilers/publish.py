@@ -29,12 +29,12 @@ class StatusPublisher:
         self._client = client
         self._events = events
         self._written: dict[Request, tuple[str, Status]] = {}
-        """Per object: the resource version a status was decided on, and that status."""
+        """Per object: the resource version that our last write of its status got, and that status."""
 
     def latest(self, obj: Object, model: type[StatusT]) -> StatusT:
         """The newest status known of `obj`; an empty one when it has none, or none that can be read."""
-        version, written = self._written.get(_request(obj), ("", None))
-        if version == resource_version_of(obj) and isinstance(written, model):
+        version, written = self._written.get(_request(obj), ("0", None))
+        if isinstance(written, model) and int(resource_version_of(obj)) < int(version):
             return written
         try:
             return model.model_validate(obj.get("status") or {})
@@ -47,8 +47,9 @@ class StatusPublisher:
             return
         body = status.model_dump(by_alias=True, exclude_none=True)
         metadata = {"name": name_of(obj), "namespace": namespace_of(obj), "uid": uid_of(obj)}
-        await self._client.apply_status({"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata, "status": body})
-        self._written[_request(obj)] = resource_version_of(obj), status
+        identity = {"apiVersion": obj["apiVersion"], "kind": obj["kind"], "metadata": metadata}
+        applied = await self._client.apply_status({**identity, "status": body})
+        self._written[_request(obj)] = resource_version_of(applied), status
         await self._report(obj, before, status)
 
     def forget(self, request: Request) -> None:

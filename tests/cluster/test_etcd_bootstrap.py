@@ -14,6 +14,7 @@ import pytest
 from controller_runtime.etcd.access import Grant, ensure_access
 from controller_runtime.etcd.client import EtcdClient
 from controller_runtime.etcd.errors import EtcdDeniedError
+from controller_runtime.etcd.values import created_at, put_op
 from tests.support.control_plane import free_ports
 from tests.support.etcd_server import EtcdCluster
 
@@ -55,6 +56,26 @@ async def test_it_sets_up_everything_once_and_changes_nothing_the_second_time(et
 
     code, lines = await run_command(etcd, f"--grant={CONTROLLER}", f"--grant={COORDINATOR}")
     assert (code, changes(lines)) == (0, [])
+
+
+async def test_calls_under_way_while_roles_change_are_made_again(etcd: EtcdCluster) -> None:
+    """etcd refuses what was proposed under older users and roles; it would refuse a repetition only for a reason of its own."""
+    await run_command(etcd, f"--grant={CONTROLLER}")
+    root, controller = etcd.identity("root"), etcd.identity("controller-mindie")
+    async with EtcdClient(etcd.endpoints, root) as admin, EtcdClient(etcd.endpoints, controller) as client, asyncio.TaskGroup() as group:
+        changing = group.create_task(_change_roles(admin, 100))
+        written = 0
+        while not changing.done():
+            key = f"/mindie/controller/{written}"
+            done = await asyncio.gather(*(client.txn([created_at(f"{key}/{n}", 0)], [put_op(f"{key}/{n}", b"x")]) for n in range(8)))
+            assert all(reply.succeeded for reply in done)
+            written += 1
+    assert written > 0
+
+
+async def _change_roles(admin: EtcdClient, count: int) -> None:
+    for number in range(count):
+        await admin.auth.role_add(f"role-{number}")
 
 
 async def test_each_user_reaches_its_prefixes_and_no_other(etcd: EtcdCluster) -> None:

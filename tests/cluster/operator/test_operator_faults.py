@@ -36,18 +36,18 @@ async def mark(cluster: Cluster, pod: str, says: str = "Unhealthy-node") -> None
     await cluster.client.patch(POD, pod, cluster.namespace, {"metadata": {"annotations": {"huawei.com/pod-status": says}}})
 
 
-async def pod_of(cluster: Cluster, workload: str) -> str:
-    """The pod of a workload, once those of its predecessors are gone or going."""
+async def pod_of(cluster: Cluster, workload: str, of: int = 1) -> str:
+    """A pod of a workload that has `of`, once those of its predecessors are gone or going."""
     found: list[str] = []
 
-    async def is_alone() -> bool:
+    async def has_its_own() -> bool:
         pods = (await cluster.client.list(POD, cluster.namespace))[0]
         found[:] = [
             name_of(each) for each in pods if name_of(each).startswith(f"{workload}-") and "deletionTimestamp" not in each["metadata"]
         ]
-        return len(found) == 1
+        return len(found) == of
 
-    await eventually(is_alone, f"{workload} has one pod", 60)
+    await eventually(has_its_own, f"{workload} has {of} pods and no others", 60)
     return found[0]
 
 
@@ -191,7 +191,7 @@ async def test_external_force_removes_the_old_pods_at_once_and_no_others(
         await cluster.until_ready(INFER_SERVICE_SET, "x")
         old = await controllers(cluster)
         async with life_log(cluster.client, cluster.namespace, POD) as log:
-            await mark(cluster, await pod_of(cluster, "x-0-a-0"))
+            await mark(cluster, await pod_of(cluster, "x-0-a-0", of=2))
 
             await eventually(lambda: log.removed.keys() >= old.keys(), "the old pods are removed", 30)
             await cluster.until_ready(INFER_SERVICE_SET, "x")
@@ -217,7 +217,7 @@ async def test_external_grace_outlives_the_operator_and_spares_the_replacements(
         await cluster.until_ready(INFER_SERVICE_SET, "x")
         before = await cluster.uids(STATEFUL_SET, DEPLOYMENT)
         old = await controllers(cluster)
-        await mark(cluster, await pod_of(cluster, "x-0-a-0"))
+        await mark(cluster, await pod_of(cluster, "x-0-a-0", of=2))
         await eventually(lambda: _are_new(cluster, before, 1), "the instance is made again", 30)
         crashing.cancel()
 

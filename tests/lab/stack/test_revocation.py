@@ -57,6 +57,7 @@ def test_a_revoked_certificate_is_cut_off_everywhere_while_no_write_is_lost_and_
     assert _certificate(stack) != certificate
     answers = run_in(stack.lab, WORKLOAD, etcd_client, "etcd_ask", f"{TLS_ROOT}/{SECRET}", "try", PREFIX, *MEMBERS)
     assert answers == dict.fromkeys(MEMBERS, "")
+    assert _end_of_an_earlier_life(stack, writer) == ""
     so_far = len(told_by(stack.lab, WORKLOAD, writer))
     until("the writer goes on", lambda: len(told_by(stack.lab, WORKLOAD, writer)) > so_far + 10, timeout_s=60)
     acknowledged = {f"{PREFIX}{line['number']:06}": str(line["number"]) for line in told_by(stack.lab, WORKLOAD, writer)}
@@ -77,6 +78,14 @@ def _running(stack: DeployedStack, name: str, secrets: list[str], command: list[
     stack.lab.wait_pod(WORKLOAD, name)
     yield name
     stack.lab.kubectl("-n", WORKLOAD, "delete", "pod", name, "--grace-period=0", "--force")
+
+
+def _end_of_an_earlier_life(stack: DeployedStack, pod: str) -> str:
+    """What a program that ended and was started again printed last, nothing when it never ended."""
+    (container,) = stack.lab.get("pod", pod, "-n", WORKLOAD)["status"]["containerStatuses"]
+    if container["restartCount"] == 0:
+        return ""
+    return f"{container['lastState']} {stack.lab.kubectl('-n', WORKLOAD, 'logs', '--previous', '--tail=30', pod)}"
 
 
 def _members_where(stack: DeployedStack, pod: str, what: str) -> set[int]:
