@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a running stack looks like through `kubectl`: nodes, pods of its namespaces, roles of its Servers."""
+"""What a running stack looks like through `kubectl`: nodes, pods and workloads of its namespaces, roles of its Servers."""
 
 from __future__ import annotations
 
@@ -39,11 +39,22 @@ class PodView(Model):
     role: str | None
 
 
+class WorkloadView(Model):
+    """One Deployment or StatefulSet. `replicas`: how many pods it is to have, `updated`: how many have its present template."""
+
+    namespace: str
+    kind: str
+    name: str
+    replicas: int
+    updated: int
+
+
 class ClusterView(Model):
     """Everything `status` shows of the cluster."""
 
     nodes: tuple[NodeView, ...]
     pods: tuple[PodView, ...]
+    workloads: tuple[WorkloadView, ...] = ()
 
     def etcd_members(self) -> tuple[PodView, ...]:
         """Members, by name."""
@@ -59,14 +70,20 @@ class ClusterView(Model):
 
 
 def read_cluster(namespaces: Mapping[str, str]) -> ClusterView:
-    """Ask the API server once for nodes and once per namespace for pods."""
+    """Ask the API server once for nodes and once per namespace for pods and workloads."""
     nodes = tuple(node_view(item) for item in run_json(["kubectl", "get", "nodes", "-o", "json"])["items"])
-    pods = [
-        pod_view(item)
+    items = [
+        item
         for namespace in namespaces.values()
-        for item in run_json(["kubectl", "get", "pods", "-n", namespace, "-o", "json"])["items"]
+        for item in run_json(["kubectl", "get", "pods,deployments,statefulsets", "-n", namespace, "-o", "json"])["items"]
     ]
-    return ClusterView(nodes=nodes, pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name))))
+    pods = [pod_view(item) for item in items if item["kind"] == "Pod"]
+    workloads = [workload_view(item) for item in items if item["kind"] != "Pod"]
+    return ClusterView(
+        nodes=nodes,
+        pods=tuple(sorted(pods, key=lambda pod: (pod.namespace, pod.name))),
+        workloads=tuple(sorted(workloads, key=lambda workload: (workload.namespace, workload.name))),
+    )
 
 
 def settled(
@@ -108,6 +125,19 @@ def pod_view(item: Mapping[str, Any]) -> PodView:
         finished=status.get("phase") == "Succeeded",
         restarts=sum(container["restartCount"] for container in status.get("containerStatuses", [])),
         role=labels.get(INSTANCE_SET_NAME),
+    )
+
+
+def workload_view(item: Mapping[str, Any]) -> WorkloadView:
+    """Project a Deployment or StatefulSet. Its controller may not have seen the present template yet: then no pod has it."""
+    metadata, status = item["metadata"], item.get("status", {})
+    is_seen = status.get("observedGeneration", 0) >= metadata["generation"]
+    return WorkloadView(
+        namespace=metadata["namespace"],
+        kind=item["kind"],
+        name=metadata["name"],
+        replicas=item["spec"]["replicas"],
+        updated=status.get("updatedReplicas", 0) if is_seen else 0,
     )
 
 

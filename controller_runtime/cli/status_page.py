@@ -41,6 +41,11 @@ def problems(outputs: StackOutputs, view: ClusterView, now: dt.datetime | None =
         for pod in view.pods
         if not pod.ready and not pod.finished and not view.stands_by(pod)
     ]
+    found += [
+        f"{each.kind} {each.namespace}/{each.name}: {each.updated} of {each.replicas} pods have the present template"
+        for each in view.workloads
+        if each.updated < each.replicas
+    ]
     for role, count in outputs.instances.items():
         ready = sum(pod.ready for pod in view.servers() if pod.role == role)
         if ready < count:

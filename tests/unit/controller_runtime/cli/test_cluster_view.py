@@ -3,7 +3,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from controller_runtime.cli.cluster_view import ClusterView, node_view, pod_view, settled
+import pytest
+
+from controller_runtime.cli.cluster_view import ClusterView, node_view, pod_view, settled, workload_view
 
 
 def node(**status: Any) -> dict[str, Any]:
@@ -88,3 +90,20 @@ def test_a_look_is_repeated_while_something_is_wrong_and_never_longer_than_asked
     assert looks(good_from=4, wait_s=120) == 3
     assert looks(good_from=1000, wait_s=10) == 6
     assert looks(good_from=1000, wait_s=0) == 1
+
+
+@pytest.mark.parametrize(
+    "status, updated",
+    [
+        ({"observedGeneration": 2, "updatedReplicas": 3}, 3),
+        ({"observedGeneration": 2, "updatedReplicas": 1}, 1),
+        ({"observedGeneration": 1, "updatedReplicas": 3}, 0),
+        ({}, 0),
+    ],
+)
+def test_pods_count_as_updated_once_the_present_template_was_seen(status: dict[str, int], updated: int) -> None:
+    metadata = {"namespace": "etcd", "name": "etcd", "generation": 2}
+
+    view = workload_view({"kind": "StatefulSet", "metadata": metadata, "spec": {"replicas": 3}, "status": status})
+
+    assert (view.replicas, view.updated) == (3, updated)

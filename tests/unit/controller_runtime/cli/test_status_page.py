@@ -4,7 +4,7 @@ from __future__ import annotations
 import datetime as dt
 from typing import Any
 
-from controller_runtime.cli.cluster_view import ClusterView, NodeView, PodView
+from controller_runtime.cli.cluster_view import ClusterView, NodeView, PodView, WorkloadView
 from controller_runtime.cli.status_page import StackOutputs, problems, render
 
 NOW = dt.datetime(2026, 6, 1, tzinfo=dt.UTC)
@@ -45,6 +45,15 @@ def test_nodes_and_pods_that_are_not_ready_are_named() -> None:
     found = problems(outputs(), view(*SERVING, pod("x", app="clusterd", ready=False), nodes=(NODE, lost)), NOW)
 
     assert found == ["node node2 is not Ready", "pod mindie/x is not Ready"]
+
+
+def test_a_workload_that_is_still_being_updated_is_named_although_its_pods_are_ready() -> None:
+    def etcd(updated: int) -> WorkloadView:
+        return WorkloadView(namespace="etcd", kind="StatefulSet", name="etcd", replicas=3, updated=updated)
+
+    assert problems(outputs(), view(*SERVING).model_copy(update={"workloads": (etcd(3),)}), NOW) == []
+    found = problems(outputs(), view(*SERVING).model_copy(update={"workloads": (etcd(2),)}), NOW)
+    assert found == ["StatefulSet etcd/etcd: 2 of 3 pods have the present template"]
 
 
 def test_of_two_coordinators_one_stands_by_and_is_no_problem_while_the_other_is_ready() -> None:
