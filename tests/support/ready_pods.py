@@ -19,6 +19,7 @@ class ReadyPods:
 
     With `node` pods are bound to it, so the API server does not drop them as soon as they are deleted: they terminate for
     `terminating_s` as running containers would, or for ever when it is None, as on a lost node.
+    Pods whose image begins with `stuck_image` never become ready.
     """
 
     def __init__(self, client: KubeClient, namespace: str) -> None:
@@ -30,6 +31,7 @@ class ReadyPods:
         self.hold = False
         self.node: str | None = None
         self.terminating_s: float | None = 0.0
+        self.stuck_image: str | None = None
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set."""
@@ -53,8 +55,11 @@ class ReadyPods:
             return
         if is_deleting(pod):
             self._see_deleting(pod)
-        elif not self.hold and pod["status"].get("phase") != "Running":
+        elif not self.hold and pod["status"].get("phase") != "Running" and not self._is_stuck(pod):
             self._pending.put_nowait(pod)
+
+    def _is_stuck(self, pod: Object) -> bool:
+        return self.stuck_image is not None and pod["spec"]["containers"][0]["image"].startswith(self.stuck_image)
 
     def _see_deleting(self, pod: Object) -> None:
         if self.terminating_s is None or uid_of(pod) in self._terminating:

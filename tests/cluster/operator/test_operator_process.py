@@ -4,11 +4,8 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import signal
 import sys
-import urllib.error
-import urllib.request
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -18,9 +15,10 @@ from controller_runtime.errors import TransportError
 from controller_runtime.foundation.http_client import HttpClient
 from controller_runtime.foundation.tls import TlsFiles, TlsIdentity
 from controller_runtime.kube.kind import DEPLOYMENT, INFER_SERVICE, INFER_SERVICE_SET, INSTANCE_SET, LEASE, SERVICE, STATEFUL_SET
-from tests.support.control_plane import ControlPlane, free_ports
+from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually
 from tests.support.infer import role, set_object
+from tests.support.operator_process import ROOT, OperatorProcess
 from tests.support.operator_rights import GROUP, operator_namespace_rights
 from tests.support.operator_run import Cluster, running_operator
 from tests.support.pki import Authority, write_identity
@@ -29,7 +27,6 @@ from tests.support.recording_client import RecordingClient
 
 pytestmark = pytest.mark.cluster
 
-ROOT = Path(__file__).parents[3]
 USER = "infer-operator"
 
 
@@ -51,55 +48,6 @@ KNOWN_METRICS = {
     "leader_election_master_status",
 }
 """What dashboards of controllers written in Go look for."""
-
-
-class OperatorProcess:
-    """One replica."""
-
-    def __init__(self, plane: ControlPlane, cluster: Cluster, log: Path) -> None:
-        self.health, self.metrics = free_ports(2)
-        self.log = log
-        self.arguments = [
-            f"--kubeconfig={plane.directory / 'operator.kubeconfig'}",
-            f"--namespace={cluster.namespace}",
-            "-enable-healthz=true",
-            f"--healthz-address=127.0.0.1:{self.health}",
-            f"--logFile={log.with_suffix('.copy')}",
-        ]
-        self.process: asyncio.subprocess.Process | None = None
-
-    async def start(self, *more: str) -> None:
-        """Start it."""
-        command = [sys.executable, "-m", "controller_runtime.cli.infer_operator", *self.arguments, *more]
-        with self.log.open("wb") as log:
-            self.process = await asyncio.create_subprocess_exec(*command, stdout=log, stderr=log, cwd=ROOT)
-
-    async def end(self, number: signal.Signals = signal.SIGTERM) -> int:
-        """Send a signal and return the exit code."""
-        assert self.process is not None
-        if self.process.returncode is None:
-            self.process.send_signal(number)
-        return await asyncio.wait_for(self.process.wait(), 30)
-
-    def status(self, path: str) -> int:
-        """Status of a plain GET, 0 when nobody answers."""
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{self.health}{path}", timeout=2) as answer:
-                return int(answer.status)
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code
-        except OSError:
-            return 0
-
-    async def ready(self) -> bool:
-        """Whether /readyz says so."""
-        return await asyncio.to_thread(self.status, "/readyz") == 200
-
-    def events(self) -> list[str]:
-        """Messages of its log so far."""
-        lines = self.log.read_text().splitlines()
-        return [json.loads(line)["event"] for line in lines if line.startswith("{")]
 
 
 @pytest.fixture
