@@ -9,6 +9,7 @@ copy cannot remove a successor of the same name.
 from __future__ import annotations
 
 import builtins
+import copy
 import random
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import aclosing
@@ -21,7 +22,7 @@ from controller_runtime.kube.config import KubeConfig
 from controller_runtime.kube.errors import GoneError, api_error
 from controller_runtime.kube.kind import Kind, KubeObject, Object, kind_of, metadata_of
 from controller_runtime.kube.rate_limit import Limiter, TokenBucket
-from controller_runtime.kube.transport import Transport
+from controller_runtime.kube.transport import JSON, Check, Transport
 
 FIELD_MANAGER = "ascend-pd-infer-operator"
 PAGE_SIZE = 500
@@ -75,6 +76,13 @@ class KubeClient:
             timeout_s=timeout_s,
             stream_idle_s=watch_idle_s,
         )
+        self._check: Check | None = None
+
+    def fenced(self, check: Check) -> KubeClient:
+        """This client for work that not everybody may do: `check` is called right before each write leaves, and raises to stop it."""
+        twin = copy.copy(self)
+        twin._check = check
+        return twin
 
     async def get(self, kind: Kind, name: str, namespace: str | None = None) -> Object:
         """Read one object from the server, not from a cache."""
@@ -130,12 +138,12 @@ class KubeClient:
         """Create an object; `AlreadyExistsError` when its name is taken."""
         kind = kind or kind_of(obj)
         path = kind.path(metadata_of(obj).get("namespace"))
-        return _object(await self._transport.call("POST", path, params=self._write(dry_run), body=obj))
+        return await self._write("POST", path, obj, dry_run=dry_run)
 
     async def replace(self, obj: KubeObject, *, kind: Kind | None = None) -> Object:
         """Write the whole object. Its `resourceVersion` makes it conditional: `ConflictError` when somebody was faster."""
         path = _path(obj, kind or kind_of(obj))
-        return _object(await self._transport.call("PUT", path, params=self._write(), body=obj))
+        return await self._write("PUT", path, obj)
 
     async def apply(self, obj: KubeObject, *, kind: Kind | None = None, force: bool = True, dry_run: bool = False) -> Object:
         """Server-side apply: create the object or set exactly the fields in `obj`, and drop our fields that it no longer has.
@@ -163,8 +171,7 @@ class KubeClient:
     ) -> Object:
         """Patch an object. `json` patches are a list of operations, the others a partial object."""
         path = kind.path(namespace, name, subresource)
-        content = _PATCH_CONTENT[patch_type]
-        return _object(await self._transport.call("PATCH", path, params=self._write(), body=patch, content_type=content))
+        return await self._write("PATCH", path, patch, content_type=_PATCH_CONTENT[patch_type])
 
     async def delete(
         self,
@@ -183,11 +190,11 @@ class KubeClient:
             options["preconditions"] = preconditions
         if grace_s is not None:
             options["gracePeriodSeconds"] = grace_s
-        await self._transport.call("DELETE", kind.path(namespace, name), body=options)
+        await self._transport.call("DELETE", kind.path(namespace, name), body=options, check=self._check)
 
     async def call(self, method: str, path: str, body: object | None = None) -> Object:
         """Make any other request, for example a token request of a service account, or `GET /version`."""
-        return _object(await self._transport.call(method, path, body=body))
+        return _object(await self._transport.call(method, path, body=body, check=None if method == "GET" else self._check))
 
     async def close(self) -> None:
         """Close every connection; running watches end."""
@@ -209,12 +216,14 @@ class KubeClient:
         return items, str(metadata["resourceVersion"])
 
     async def _apply(self, obj: KubeObject, kind: Kind, subresource: str | None, force: bool, dry_run: bool) -> Object:
-        params = self._write(dry_run) | {"force": "true" if force else "false"}
         path = _path(obj, kind, subresource)
-        return _object(await self._transport.call("PATCH", path, params=params, body=obj, content_type=_APPLY_CONTENT))
+        return await self._write("PATCH", path, obj, dry_run=dry_run, content_type=_APPLY_CONTENT, force="true" if force else "false")
 
-    def _write(self, dry_run: bool = False) -> dict[str, str]:
-        return {"fieldManager": self._field_manager} | ({"dryRun": "All"} if dry_run else {})
+    async def _write(
+        self, method: str, path: str, body: object, *, dry_run: bool = False, content_type: str = JSON, **params: str
+    ) -> Object:
+        query = {"fieldManager": self._field_manager, **({"dryRun": "All"} if dry_run else {}), **params}
+        return _object(await self._transport.call(method, path, params=query, body=body, content_type=content_type, check=self._check))
 
 
 def _event(line: bytes, path: str) -> WatchEvent:

@@ -11,13 +11,15 @@ from __future__ import annotations
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from typing import Any
+from contextvars import ContextVar
+from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
+from aiohttp.connector import Connection
 from prometheus_client import Counter, Histogram
 
 from controller_runtime.errors import PeerRefusedError, TransportError
@@ -38,6 +40,19 @@ NO_ANSWER = "<error>"
 
 REQUESTS = Counter("rest_client_requests_total", "Requests by answer of the API server.", ["code", "method", "host"], registry=REGISTRY)
 LATENCY = Histogram("rest_client_request_duration_seconds", "Time to the first byte of an answer.", ["verb", "host"], registry=REGISTRY)
+
+Check: TypeAlias = Callable[[], None]
+CHECK: ContextVar[Check | None] = ContextVar("check", default=None)
+"""Of the request that the present task is about to send."""
+
+
+class _CheckedRequest(aiohttp.ClientRequest):
+    """Is checked when its connection stands: a process may be frozen while it waits for one."""
+
+    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
+        if (check := CHECK.get()) is not None:
+            check()
+        return await super().send(conn)
 
 
 class Transport:
@@ -61,15 +76,16 @@ class Transport:
         params: Mapping[str, str] | None = None,
         body: object | None = None,
         content_type: str = JSON,
+        check: Check | None = None,
     ) -> Any:
-        """Make one request and return the decoded JSON answer.
+        """Make one request and return the decoded JSON answer. `check` is called each time before it is sent, and may raise.
 
         Raises:
             ApiError: the server refused; the class says why.
             TransportError: no usable answer.
         """
         data = None if body is None else orjson.dumps(body)
-        response = await self._send(method, path, params, data, content_type, self._call_timeout)
+        response = await self._send(method, path, params, data, content_type, self._call_timeout, check)
         with self._network(method, path):
             raw = await response.read()
         try:
@@ -112,11 +128,13 @@ class Transport:
         data: bytes | None,
         content_type: str,
         timeout: aiohttp.ClientTimeout,
+        check: Check | None = None,
     ) -> aiohttp.ClientResponse:
         was_refused, sheds = False, 0
         while True:
             credential = await self._config.credentials.current()
             await self._limiter.acquire()
+            CHECK.set(check)
             response = await self._request(method, path, params, data, content_type, timeout, credential)
             if response.status < 400:
                 return response
@@ -190,6 +208,7 @@ class Transport:
         if self._open_session is None:
             self._open_session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
+                request_class=_CheckedRequest,
                 headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": self._user_agent},
             )
         return self._open_session

@@ -80,6 +80,7 @@ def build_operator(
     """Make the operator. It works once its `run` is called, and leads when `elector` says so (without one: always)."""
     settings = settings or OperatorSettings()
     clock = clock or SystemClock()
+    client = client.fenced(elector.check) if elector is not None else client
     manager = Manager(client, elector)
 
     def cache(kind: Kind, label_selector: str = "") -> Informer:

@@ -13,8 +13,7 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-from tests.support.control_plane import ControlPlane, free_ports
-from tests.support.operator_run import Cluster
+from tests.support.control_plane import free_ports
 
 ROOT = Path(__file__).parents[2]
 
@@ -22,12 +21,12 @@ ROOT = Path(__file__).parents[2]
 class OperatorProcess:
     """One replica. Its lease names it after its log file. Started again, it goes on with the same log."""
 
-    def __init__(self, plane: ControlPlane, cluster: Cluster, log: Path) -> None:
+    def __init__(self, kubeconfig: Path, namespace: str, log: Path) -> None:
         self.health, self.metrics = free_ports(2)
         self.log = log
         self.arguments = [
-            f"--kubeconfig={plane.directory / 'operator.kubeconfig'}",
-            f"--namespace={cluster.namespace}",
+            f"--kubeconfig={kubeconfig}",
+            f"--namespace={namespace}",
             "-enable-healthz=true",
             f"--healthz-address=127.0.0.1:{self.health}",
             f"--logFile={log.with_suffix('.copy')}",

@@ -55,7 +55,8 @@ async def operators(workload_plane: ControlPlane, cluster: Cluster, tmp_path: Pa
     """Two replicas, not started, with their rights in their namespace."""
     for right in operator_namespace_rights({"apiGroup": GROUP, "kind": "User", "name": USER}, cluster.namespace):
         await cluster.client.create(right)
-    replicas = [OperatorProcess(workload_plane, cluster, tmp_path / f"{name}.log") for name in ("one", "two")]
+    kubeconfig = workload_plane.directory / "operator.kubeconfig"
+    replicas = [OperatorProcess(kubeconfig, cluster.namespace, tmp_path / f"{name}.log") for name in ("one", "two")]
     yield replicas
     for replica in replicas:
         if replica.process is not None and replica.process.returncode is None:

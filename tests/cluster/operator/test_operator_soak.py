@@ -103,7 +103,8 @@ async def test_random_operations_under_kills_end_in_the_desired_state(
 ) -> None:
     say(f"seed {SEED}, logs in {tmp_path}")
     operator = Cluster(cluster.client, "operator")
-    replicas = [OperatorProcess(soaked_plane, operator, tmp_path / f"{name}.log") for name in ("one", "two")]
+    kubeconfig = soaked_plane.directory / "operator.kubeconfig"
+    replicas = [OperatorProcess(kubeconfig, operator.namespace, tmp_path / f"{name}.log") for name in ("one", "two")]
     chaos = Chaos(replicas, operator, random.Random(SEED + 2), KILL_EVERY_S, say)
     runner = Runner(cluster, pods, SEED, say)
     alive = [asyncio.create_task(chaos.keep_alive(replica)) for replica in replicas]

@@ -190,6 +190,31 @@ async def test_a_leader_whose_work_fails_releases_the_lease_and_tells() -> None:
     assert server.lease["spec"]["holderIdentity"] == ""
 
 
+async def test_only_a_leader_passes_the_check_before_a_write() -> None:
+    server = OneLease()
+    leader, standby = Replica(server, "a"), Replica(server, "b")
+    async with closing(leader, standby):
+        await asyncio.sleep(5)
+        leader.elector.check()
+        with pytest.raises(LeaseLostError):
+            standby.elector.check()
+        leader.client.delay_s = 1000
+        await asyncio.sleep(11)
+        with pytest.raises(LeaseLostError):
+            leader.elector.check()
+
+
+async def test_a_released_lease_is_taken_within_two_seconds() -> None:
+    server = OneLease()
+    leader, standby = Replica(server, "a"), Replica(server, "b")
+    async with closing(leader, standby):
+        await asyncio.sleep(5.5)
+        leader.stop.set()
+        await leader.task
+        await asyncio.sleep(1.1)
+        assert standby.elector.is_leader
+
+
 async def test_deadlines_out_of_order_are_refused() -> None:
     with pytest.raises(ValueError, match="retry_s < renew_deadline_s < duration_s"):
         LeaseElector(LeaseClient(OneLease()), "ns", "n", "a", duration_s=10, renew_deadline_s=10)  # type: ignore[arg-type]  # its part

@@ -7,7 +7,9 @@ import asyncio
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
+import aiohttp
 import orjson
 import pytest
 from aiohttp import web
@@ -17,8 +19,8 @@ from controller_runtime.foundation.metrics import REGISTRY
 from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.config import KubeConfig
 from controller_runtime.kube.credentials import Credential, StaticCredential
-from controller_runtime.kube.errors import GoneError, TooManyRequestsError, UnauthorizedError, UnavailableError
-from controller_runtime.kube.kind import CONFIG_MAP
+from controller_runtime.kube.errors import GoneError, LeaseLostError, TooManyRequestsError, UnauthorizedError, UnavailableError
+from controller_runtime.kube.kind import CONFIG_MAP, POD
 
 Answer = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -88,6 +90,45 @@ async def test_a_server_that_sheds_load_for_ever_is_left_alone_after_six_tries(m
     assert caught.value.retry_after_s == 7
     assert len(server.requests) == 6
     assert waits[:5] == [7] * 5
+
+
+async def test_a_fenced_write_is_checked_each_time_before_it_leaves_and_reads_are_not() -> None:
+    server = Sequence(status(429, "TooManyRequests", {"Retry-After": "0"}), web.json_response({"ok": True}))
+    passes = iter([True, False, False])
+
+    def check() -> None:
+        if not next(passes):
+            raise LeaseLostError("lost")
+
+    async with serving(server) as client:
+        fenced = client.fenced(check)
+        with pytest.raises(LeaseLostError):
+            await fenced.call("POST", "/x", {})
+        with pytest.raises(LeaseLostError):
+            await fenced.delete(POD, "x", "ns")
+        assert len(server.requests) == 1
+        assert await fenced.call("GET", "/x") == {"ok": True}
+        assert await client.call("POST", "/x", {}) == {"ok": True}
+
+
+async def test_a_fenced_write_that_waited_for_its_connection_is_checked_after_that(monkeypatch: pytest.MonkeyPatch) -> None:
+    server, is_leader, connect = Sequence(web.json_response({})), True, aiohttp.TCPConnector.connect
+
+    async def connect_slowly(*arguments: Any, **options: Any) -> Any:
+        nonlocal is_leader
+        connection = await connect(*arguments, **options)
+        is_leader = False
+        return connection
+
+    def check() -> None:
+        if not is_leader:
+            raise LeaseLostError("lost")
+
+    monkeypatch.setattr(aiohttp.TCPConnector, "connect", connect_slowly)
+    async with serving(server) as client:
+        with pytest.raises(LeaseLostError):
+            await client.fenced(check).call("POST", "/x", {})
+    assert server.requests == []
 
 
 async def test_an_error_without_retry_after_is_not_repeated() -> None:
