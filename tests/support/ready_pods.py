@@ -4,8 +4,10 @@
 from __future__ import annotations
 
 import asyncio
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 
+from controller_runtime.errors import TransportError
 from controller_runtime.kube.client import KubeClient
 from controller_runtime.kube.errors import ConflictError, NotFoundError
 from controller_runtime.kube.informer import Informer
@@ -58,6 +60,14 @@ class ReadyPods:
         elif not self.hold and pod["status"].get("phase") != "Running" and not self._is_stuck(pod):
             self._pending.put_nowait(pod)
 
+    @contextmanager
+    def _repeated(self, pod: Object) -> Iterator[None]:
+        """The API server may restart meanwhile."""
+        try:
+            yield
+        except TransportError:
+            self._pending.put_nowait(pod)
+
     def _is_stuck(self, pod: Object) -> bool:
         return self.stuck_image is not None and pod["spec"]["containers"][0]["image"].startswith(self.stuck_image)
 
@@ -79,7 +89,7 @@ class ReadyPods:
             pod = await self._pending.get()
             conditions = [{"type": kind, "status": "True", "lastTransitionTime": TIME} for kind in ("Ready", "ContainersReady")]
             status = {"status": {"phase": "Running", "conditions": conditions}}
-            with suppress(NotFoundError, ConflictError):
+            with suppress(NotFoundError, ConflictError), self._repeated(pod):
                 if self.node is not None and "nodeName" not in pod["spec"]:
                     binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name_of(pod)}}
                     target = {"apiVersion": "v1", "kind": "Node", "name": self.node}
