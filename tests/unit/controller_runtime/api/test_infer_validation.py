@@ -89,12 +89,12 @@ def test_a_selector_may_use_the_template_s_labels_and_the_operator_s(labels: dic
     assert of_service(role(spec=spec)).messages == ()
 
 
-def test_v63_a_duplicate_role_blocks_the_whole_service() -> None:
+def test_v13_v63_a_duplicate_role_blocks_the_whole_service() -> None:
     assert of_service(role("a"), role("a")).service == ("role a: is there 2 times. Give each role its own name.",)
 
 
 @pytest.mark.parametrize("name", ["", "Prefill", "-a", "a_b", "a-", "a.b", "a" * 64])
-def test_v14_role_names_that_are_no_dns_label_are_no_role(name: str) -> None:
+def test_v12_v14_role_names_that_are_no_dns_label_are_no_role(name: str) -> None:
     with pytest.raises(ValidationError):
         InstanceSetSpec.model_validate(role(name))
 
