@@ -74,13 +74,14 @@ async def test_the_scale_of_an_instance_set_counts_its_pods(cluster: Cluster, op
 
 
 async def test_deleting_a_set_takes_everything_with_it_and_the_operator_writes_nothing(
-    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods, capsys: pytest.CaptureFixture[str]
 ) -> None:
     await cluster.write(set_object("x", [role("a", 1, "StatefulSet"), role("b", 1)], 2))
 
     async with running_operator(operator_client):
         await cluster.until_ready(INFER_SERVICE_SET, "x")
         await cluster.until_quiet(operator_client)
+        capsys.readouterr()
         before = len(operator_client.writes_in(cluster.namespace))
         await cluster.delete(INFER_SERVICE_SET, "x")
 
@@ -89,5 +90,7 @@ async def test_deleting_a_set_takes_everything_with_it_and_the_operator_writes_n
 
         await eventually(is_empty, "every child is gone", 60)
         made = [write for write in operator_client.writes_in(cluster.namespace)[before:] if write[0] != "status"]
+        said = capsys.readouterr().out
 
     assert made == []
+    assert [line for line in said.splitlines() if "[warning" in line or "[error" in line] == []

@@ -8,7 +8,7 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from controller_runtime.api.labels import DRAIN_REQUESTED, DRAINED
-from controller_runtime.kube.kind import INFER_SERVICE, POD, SERVICE, STATEFUL_SET
+from controller_runtime.kube.kind import INFER_SERVICE, INSTANCE_SET, POD, SERVICE, STATEFUL_SET
 from tests.support.eventually import eventually
 from tests.support.infer import pod_template, role, service_object
 from tests.support.operator_run import Cluster, running_operator
@@ -62,6 +62,25 @@ async def test_scaling_in_asks_first_and_deletes_each_instance_when_it_answers(
         await cluster.until_names(SERVICE, "service-s-r-0", "service-s-r-2")
         await answer(cluster, "s-r-2")
         await cluster.until_names(STATEFUL_SET, "s-r-0")
+
+
+async def test_an_instance_that_is_about_to_go_does_not_count_as_one_that_is_asked_for(
+    cluster: Cluster, operator_client: RecordingClient, pods: ReadyPods
+) -> None:
+    """Defect 18."""
+    await cluster.write(service(2))
+    async with running_operator(operator_client):
+        await cluster.until_ready(INFER_SERVICE, "s")
+        await cluster.edit(INFER_SERVICE, "s", ("replace", REPLICAS, 1))
+        await until_asked(cluster, "s-r-1")
+        pods.hold = True
+        await cluster.delete(STATEFUL_SET, "s-r-0")
+
+        async def is_told() -> bool:
+            return await cluster.condition(INSTANCE_SET, "s-r") == ("False", "ReplicasNotReady", "0 of 1 WorkLoad replicas are ready")
+
+        await eventually(is_told, "the other instance does not stand in", 60)
+        assert await cluster.names(STATEFUL_SET) == ["s-r-0", "s-r-1"]
 
 
 async def test_an_instance_that_does_not_answer_goes_when_its_time_is_up_even_across_a_restart(

@@ -21,7 +21,7 @@ from controller_runtime.api.labels import (
     SERVICE_NAME,
     SET_NAME,
 )
-from tests.support.soak.wishes import CPU, Role, Wish
+from tests.support.soak.wishes import CPU, SHARED, Role, Wish
 
 Portrait: TypeAlias = dict[str, Any]
 Portraits: TypeAlias = dict[str, Portrait]
@@ -124,7 +124,7 @@ def _of_instance(wish: Wish, service: str, place: int, role: Role, index: int, c
             "owner": owner,
             "labels": labels,
             "pods asked for": role.pods,
-            "selector": identity,
+            "selector": SHARED if role.shares_selector else identity,
             "pod": pod,
             "service": f"service-{name}" if is_stateful else None,
             "marks": [],

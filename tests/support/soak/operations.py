@@ -186,6 +186,7 @@ class Generator:
             "autoscaler": (2, self._each_role(self._with_bounds)),
             "rollout": (1, self._each_role(lambda role: replace(role, surge=self._random.randint(0, 1), drain_s=self._choose([0, 0, 2])))),
             "faults": (1, self._each_role(self._with_faults)),
+            "selector": (1, self._each_role(lambda role: replace(role, shares_selector=not role.shares_selector))),
             "broken": (2, self._each_role(lambda role: replace(role, defect=self._choose(list(DEFECTS))))),
             "mended": (2, lambda wish: replace(wish, roles=tuple(replace(role, defect="") for role in wish.roles))),
         }
@@ -216,6 +217,7 @@ class Generator:
             priority=ROLE_NAMES.index(name) + 1 if self._chance(0.7) else None,
             node_port=self._port(wish, name) if self._chance(0.2) else None,
             gang=self._chance(0.3),
+            shares_selector=self._chance(0.3),
         )
         return self._with_services(role) if self._chance(0.5) else role
 

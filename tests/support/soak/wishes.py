@@ -12,6 +12,8 @@ from tests.support.infer import API_VERSION
 
 CPU = 1
 """Requested by the container of each pod."""
+SHARED = {"app": "soak"}
+"""Selector of all workloads that have one of the user's."""
 DEFECTS = ("kind", "selector", "replicas", "node port")
 """Ways in which a role can be written wrongly so that only the operator notices."""
 
@@ -34,6 +36,7 @@ class Role:
     drain_s: int = 0
     fault_scheduling: str = ""
     retries: str = ""
+    shares_selector: bool = False
     defect: str = ""
 
     def __str__(self) -> str:
@@ -45,7 +48,7 @@ class Role:
     def pod_labels(self) -> dict[str, str]:
         """Labels of its pods that the user writes."""
         given = {FAULT_SCHEDULING: self.fault_scheduling, FAULT_RETRY_TIMES: self.retries}
-        return {key: value for key, value in given.items() if value}
+        return {key: value for key, value in given.items() if value} | (SHARED if self.shares_selector else {})
 
     @property
     def metadata_labels(self) -> dict[str, str]:
@@ -57,6 +60,8 @@ class Role:
         container = {"name": "infer", "image": self.image, "resources": {"requests": {"cpu": str(CPU)}}}
         template = {"metadata": {"labels": self.pod_labels}, "spec": {"containers": [container], "terminationGracePeriodSeconds": 1}}
         spec: Object = {"replicas": "many" if self.defect == "replicas" else self.pods, "template": template}
+        if self.shares_selector:
+            spec["selector"] = {"matchLabels": SHARED}
         if self.defect == "selector":
             spec["selector"] = {"matchLabels": {"app": "nobody"}}
         made: Object = {
