@@ -4,10 +4,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import random
 import signal
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 
 from controller_runtime.api.operator_rbac import LEASE_NAME
 from controller_runtime.kube.kind import LEASE
@@ -45,12 +46,17 @@ class Chaos:
                 self.bad_exits.append(f"{replica.log.stem} ended with {code}")
             await asyncio.sleep(RESTART_S)
 
-    async def strike_again_and_again(self) -> None:
-        """Let a leader work for a while, then strike."""
-        while True:
-            await self.until_led()
-            await asyncio.sleep(self._every_s * self._random.uniform(0.5, 1.5))
-            await self.strike()
+    @contextlib.asynccontextmanager
+    async def striking(self) -> AsyncIterator[None]:
+        """Within, a leader may work for a while, then it is struck, and so on."""
+        strikes = asyncio.create_task(self._strike_again_and_again())
+        try:
+            yield
+        finally:
+            strikes.cancel()
+            await asyncio.wait({strikes})
+        if not strikes.cancelled():
+            strikes.result()
 
     async def strike(self) -> None:
         """Do one thing to the leader, or to all replicas."""
@@ -87,6 +93,12 @@ class Chaos:
         """What the replicas logged of their own defects, and exits without a cause."""
         lines = [line for replica in self._replicas for line in replica.log.read_text(errors="replace").splitlines()]
         return [*self.bad_exits, *(line for line in lines if DEFECT in line)]
+
+    async def _strike_again_and_again(self) -> None:
+        while True:
+            await self.until_led()
+            await asyncio.sleep(self._every_s * self._random.uniform(0.5, 1.5))
+            await self.strike()
 
     async def _leader(self) -> OperatorProcess | None:
         lease = await self._cluster.find(LEASE, LEASE_NAME)
