@@ -13,13 +13,12 @@ import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from contextvars import ContextVar
 from typing import Any, TypeAlias
 from urllib.parse import urlsplit
 
 import aiohttp
 import orjson
-from aiohttp.connector import Connection
+from aiohttp.abc import AbstractStreamWriter
 from prometheus_client import Counter, Histogram
 
 from controller_runtime.errors import PeerRefusedError, TransportError
@@ -42,17 +41,18 @@ REQUESTS = Counter("rest_client_requests_total", "Requests by answer of the API 
 LATENCY = Histogram("rest_client_request_duration_seconds", "Time to the first byte of an answer.", ["verb", "host"], registry=REGISTRY)
 
 Check: TypeAlias = Callable[[], None]
-CHECK: ContextVar[Check | None] = ContextVar("check", default=None)
-"""Of the request that the present task is about to send."""
 
 
-class _CheckedRequest(aiohttp.ClientRequest):
-    """Is checked when its connection stands: a process may be frozen while it waits for one."""
+class _CheckedBody(aiohttp.BytesPayload):
+    """Is checked once more when it is its turn: a process may be frozen while a request waits for its connection."""
 
-    async def send(self, conn: Connection) -> aiohttp.ClientResponse:
-        if (check := CHECK.get()) is not None:
-            check()
-        return await super().send(conn)
+    def __init__(self, content: bytes, check: Check) -> None:
+        super().__init__(content)
+        self._check = check
+
+    async def write_with_length(self, writer: AbstractStreamWriter, content_length: int | None) -> None:
+        self._check()
+        await super().write_with_length(writer, content_length)
 
 
 class Transport:
@@ -78,7 +78,7 @@ class Transport:
         content_type: str = JSON,
         check: Check | None = None,
     ) -> Any:
-        """Make one request and return the decoded JSON answer. `check` is called each time before it is sent, and may raise.
+        """Make one request and return the decoded JSON answer. `check` is called each time before it is sent, and raises to stop it.
 
         Raises:
             ApiError: the server refused; the class says why.
@@ -134,13 +134,15 @@ class Transport:
         while True:
             credential = await self._config.credentials.current()
             await self._limiter.acquire()
-            CHECK.set(check)
-            response = await self._request(method, path, params, data, content_type, timeout, credential)
+            if check is not None:
+                check()
+            body = data if data is None or check is None else _CheckedBody(data, check)
+            response = await self._request(method, path, params, body, content_type, timeout, credential)
             if response.status < 400:
                 return response
             with self._network(method, path):
-                body = await response.read()
-            error = api_error(f"{method} {path}", response.status, body, response.headers.get("Retry-After"))
+                answer = await response.read()
+            error = api_error(f"{method} {path}", response.status, answer, response.headers.get("Retry-After"))
             if response.status == 401 and not was_refused:
                 was_refused = True
                 self._config.credentials.refused(credential)
@@ -155,7 +157,7 @@ class Transport:
         method: str,
         path: str,
         params: Mapping[str, str] | None,
-        data: bytes | None,
+        data: bytes | aiohttp.BytesPayload | None,
         content_type: str,
         timeout: aiohttp.ClientTimeout,
         credential: Credential,
@@ -208,7 +210,6 @@ class Transport:
         if self._open_session is None:
             self._open_session = aiohttp.ClientSession(
                 connector=aiohttp.TCPConnector(limit=0),
-                request_class=_CheckedRequest,
                 headers={"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": self._user_agent},
             )
         return self._open_session

@@ -20,7 +20,7 @@ from controller_runtime.kube.errors import LeaseLostError
 from controller_runtime.kube.kind import INFER_SERVICE_SET, STATEFUL_SET
 from controller_runtime.kube.lease import LeaseElector
 from controller_runtime.reconcilers.operator import build_operator
-from tests.support.api_proxy import ApiProxy, api_proxy
+from tests.support.api_proxy import ApiProxy, Refusal, api_proxy
 from tests.support.control_plane import ControlPlane
 from tests.support.eventually import eventually, steadily
 from tests.support.infer import role, set_object
@@ -173,3 +173,23 @@ async def test_the_standby_completes_what_a_killed_leader_began(
     await eventually(lambda: two.leads, "the standby leads", LEASE_EXPIRES_S)
     await cluster.until_ready(INFER_SERVICE_SET, "x")
     assert len(await cluster.names(STATEFUL_SET)) == 20
+
+
+async def test_a_leader_whose_requests_all_fail_starts_over_and_the_standby_works(
+    cluster: Cluster, replicas: tuple[Replica, Replica], pods: ReadyPods
+) -> None:
+    one, two = replicas
+    one.proxy.refuse = lambda _method, _path: Refusal(503)
+    await cluster.write(set_object("x", [role("a")]))
+
+    assert one.process.process is not None
+    assert await asyncio.wait_for(one.process.process.wait(), 30) == 75
+    await eventually(lambda: two.leads, "the standby leads", LEASE_EXPIRES_S)
+    await cluster.until_ready(INFER_SERVICE_SET, "x")
+
+    one.proxy.refuse = lambda _method, _path: None
+    await one.process.start()
+    await eventually(one.process.ready, "it stands by now", 30)
+    assert await two.process.end() == 0
+    await cluster.edit(INFER_SERVICE_SET, "x", ("replace", "/spec/replicas", 2))
+    await cluster.until_ready(INFER_SERVICE_SET, "x")
