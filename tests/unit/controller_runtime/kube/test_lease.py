@@ -208,7 +208,7 @@ async def test_a_released_lease_is_taken_within_two_seconds() -> None:
     server = OneLease()
     leader, standby = Replica(server, "a"), Replica(server, "b")
     async with closing(leader, standby):
-        await asyncio.sleep(5.5)
+        await asyncio.sleep(6.1)
         leader.stop.set()
         await leader.task
         await asyncio.sleep(1.1)
