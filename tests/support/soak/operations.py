@@ -184,7 +184,7 @@ class Generator:
             "services": (2, self._each_role(self._with_services)),
             "strategy": (1, self._with_strategy),
             "autoscaler": (2, self._each_role(self._with_bounds)),
-            "rollout": (1, self._each_role(lambda role: replace(role, surge=self._random.randint(0, 1), drain_s=self._choose([0, 0, 2])))),
+            "rollout": (2, self._each_role(lambda role: replace(role, surge=self._random.randint(0, 1), drain_s=self._choose([0, 0, 2])))),
             "faults": (1, self._each_role(self._with_faults)),
             "selector": (1, self._each_role(lambda role: replace(role, shares_selector=not role.shares_selector))),
             "broken": (2, self._each_role(lambda role: replace(role, defect=self._choose(list(DEFECTS))))),
@@ -217,6 +217,8 @@ class Generator:
             priority=ROLE_NAMES.index(name) + 1 if self._chance(0.7) else None,
             node_port=self._port(wish, name) if self._chance(0.2) else None,
             gang=self._chance(0.3),
+            surge=1 if self._chance(0.2) else 0,
+            drain_s=2 if self._chance(0.2) else 0,
             shares_selector=self._chance(0.3),
         )
         return self._with_services(role) if self._chance(0.5) else role
