@@ -137,9 +137,11 @@ class Runner:
         return sorted((each for each in found if controller_owner_of(each) is not None), key=name_of)
 
 
-def writes_of(audit_log: Path, user: str) -> list[str]:
-    """Every write of a user that the API server noted, its lease left out."""
-    noted = (json.loads(line) for line in audit_log.read_text().splitlines())
+def writes_of(audit_log: Path, user: str, since: int = 0) -> list[str]:
+    """Every write of a user that the API server noted after `since` bytes, its lease left out. A long log begins anew."""
+    with audit_log.open("rb") as log:
+        log.seek(since if since <= audit_log.stat().st_size else 0)
+        noted = [json.loads(line) for line in log.read().splitlines(keepends=True) if line.endswith(b"\n")]
     return [
         f"{each['verb']} {each['requestURI'].partition('?')[0]}"
         for each in noted
